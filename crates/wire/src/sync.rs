@@ -1,0 +1,203 @@
+//! Results of the diagnostics barrier (sync and save sections 2 to 4).
+
+use serde::{Deserialize, Serialize};
+
+use crate::stream::StreamDiagnostic;
+use beam_base::Utf16Range;
+
+/// What is known of Lean's progress through the current version of a document. Lines are 1-based.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Progress {
+    /// Notifications seen for this version.
+    pub updates: u64,
+    /// Nothing is being processed.
+    pub done: bool,
+    /// First line in work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_start_line: Option<u32>,
+    /// Upper bound of Lean's ranges, not the length of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_end_line: Option<u32>,
+}
+
+impl std::fmt::Display for Progress {
+    /// `range=3..13 updates=4 done=false`, or `rangeEndLine=13 updates=5 done=true`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.range_start_line, self.range_end_line) {
+            (Some(start), Some(end)) => write!(f, "range={start}..{end} ")?,
+            (None, Some(end)) => write!(f, "rangeEndLine={end} ")?,
+            _ => {}
+        }
+        write!(f, "updates={} done={}", self.updates, self.done)
+    }
+}
+
+/// User-visible diagnostics of a version by severity. `total` is derived and checked when read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "CountsWire", into = "CountsWire")]
+pub struct Counts {
+    /// Errors, and texts that say the barrier is incomplete.
+    pub error: u64,
+    /// Warnings.
+    pub warning: u64,
+    /// Informations.
+    pub information: u64,
+    /// Hints.
+    pub hint: u64,
+    /// Diagnostics without severity.
+    pub unknown: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CountsWire {
+    error: u64,
+    warning: u64,
+    information: u64,
+    hint: u64,
+    unknown: u64,
+    total: u64,
+}
+
+impl Counts {
+    /// Sum of the five.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.error + self.warning + self.information + self.hint + self.unknown
+    }
+}
+
+impl From<Counts> for CountsWire {
+    fn from(c: Counts) -> Self {
+        Self {
+            error: c.error,
+            warning: c.warning,
+            information: c.information,
+            hint: c.hint,
+            unknown: c.unknown,
+            total: c.total(),
+        }
+    }
+}
+
+impl TryFrom<CountsWire> for Counts {
+    type Error = String;
+    fn try_from(w: CountsWire) -> Result<Self, String> {
+        let c = Self {
+            error: w.error,
+            warning: w.warning,
+            information: w.information,
+            hint: w.hint,
+            unknown: w.unknown,
+        };
+        if c.total() == w.total {
+            Ok(c)
+        } else {
+            Err(format!(
+                "total is {}, the severities add up to {}",
+                w.total,
+                c.total()
+            ))
+        }
+    }
+}
+
+/// The diagnostics part of a sync result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Diagnostics {
+    /// All of the version, whatever the scope.
+    pub counts: Counts,
+    /// Only when asked for; filtered by scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<StreamDiagnostic>>,
+}
+
+/// A diagnostic that blocks saving or completion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct BlockingDiagnostic {
+    /// Full range.
+    pub range: Utf16Range,
+    /// LSP number 1 to 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<u8>,
+    /// One line.
+    pub message: String,
+    /// It keeps the document from being saved.
+    pub save_blocking: bool,
+    /// It keeps the barrier from completing.
+    pub completion_blocking: bool,
+}
+
+/// A message without position that blocks saving.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct BlockingMessage {
+    /// One line.
+    pub message: String,
+    /// It keeps the document from being saved.
+    pub save_blocking: bool,
+    /// It keeps the barrier from completing.
+    pub completion_blocking: bool,
+}
+
+/// The Lean side's verdict on one version; nobody overrides it (R6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Readiness {
+    /// The verdict.
+    pub save_ready: bool,
+    /// `ok`, `documentErrors` or `documentDidNotElaborateSuccessfully`.
+    pub reason: String,
+    /// Zero when ready.
+    pub blocking_error_count: u64,
+    /// Evidence with positions.
+    pub blocking_diagnostics: Vec<BlockingDiagnostic>,
+    /// Evidence without.
+    pub blocking_messages: Vec<BlockingMessage>,
+}
+
+/// Result of `sync_file` and `refresh_file`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncResult {
+    /// Relative to the root, or absolute outside it.
+    pub path: String,
+    /// The version all of this is about.
+    pub version: u64,
+    /// What Lean has to say.
+    pub diagnostics: Diagnostics,
+    /// Whether it could be saved.
+    pub readiness: Readiness,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_total_is_refused() {
+        let good = r#"{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}"#;
+        let counts: Counts = serde_json::from_str(good).unwrap();
+        assert_eq!(serde_json::to_string(&counts).unwrap(), good);
+        assert!(
+            serde_json::from_str::<Counts>(&good.replace("\"total\":2", "\"total\":3")).is_err()
+        );
+    }
+
+    #[test]
+    fn progress_text() {
+        let mut p = Progress {
+            updates: 4,
+            done: false,
+            range_start_line: Some(3),
+            range_end_line: Some(13),
+        };
+        assert_eq!(p.to_string(), "range=3..13 updates=4 done=false");
+        p.range_start_line = None;
+        p.done = true;
+        assert_eq!(p.to_string(), "rangeEndLine=13 updates=4 done=true");
+    }
+}
