@@ -1,1 +1,64 @@
-//! Placeholder being filled.
+//! One session: the Lean file workers of one workspace, and everything needed to speak to them.
+//!
+//! This crate is the watchdog. Lean's own keeps one *file worker* process per open document and routes requests to it;
+//! here that part is played by us, in the worker's own protocol (LSP framing, plus a handful of `$/lean/…` messages).
+//! It must never see the broker's wire types, never decide what a Lean answer means, and never print.
+//!
+//! # Theory of operation
+//!
+//! ```text
+//!  Session (handle) ──► router task ──► document task ──► writer task ──► worker's stdin
+//!                                            ▲  ▲
+//!                                            │  └───────── reader task ◄── worker's stdout
+//!                                            └──────────── supervisor  ◄── exit status, stderr
+//! ```
+//!
+//! Handles send closed enums and hold no state. The router knows which document task belongs to which path. A document
+//! task owns the mirror of one file, the life of its worker and the table of requests that are pending on it; nobody
+//! else touches them, and it never blocks: whatever waits (writing, reading, the process's end) is another task.
+//! Both channels are first in, first out, and [`Session::apply`], [`Session::request`] and [`Session::close`] queue
+//! *before* they return their future, so what a worker sees is in the order of the calls, polled or not.
+//!
+//! # Invariants
+//!
+//! * **S1** one task owns a worker's stdin, one its stdout.
+//! * **S2** every request ends exactly once: reply, server error, cancelled, timed out, document changed, worker or session lost.
+//! * **S3** cancel and time-out clear the table and tell the server; late replies are dropped and counted.
+//! * **S4** the mirror's text at version *v* is the server's; versions only rise while a document is open.
+//! * **S5** results carry (epoch, document, version).
+//! * **S6** a worker's lifecycle is one enum, changed in one function.
+//! * **S7** the whole process group of a worker dies with its owner; its last stderr lines are kept.
+
+mod config;
+mod document;
+mod error;
+mod hash;
+mod ilean;
+mod library;
+mod life;
+mod lsp;
+mod mirror;
+mod navigate;
+mod notice;
+mod pending;
+mod process;
+mod progress;
+mod reply;
+mod router;
+mod session;
+mod worker;
+
+pub use config::{BuildMode, SessionConfig};
+pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
+pub use hash::{lean_text_hash, normalize_newlines};
+pub use life::{WorkerState, WorkerSummary};
+pub use library::IndexRoots;
+pub use mirror::{Applied, Seq, Snapshot};
+pub use navigate::{Location, Symbol};
+pub use notice::DirectImport;
+pub use process::{
+    BoxFuture, CommandSpawn, EndStatus, GroupSignal, Spawn, WorkerCommand, WorkerControl, WorkerProcess,
+};
+pub use progress::Progress;
+pub use reply::{Canceller, Observation, Pending, Reply, RequestSpec};
+pub use session::{Counters, DocumentInfo, Session};

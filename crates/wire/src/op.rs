@@ -63,7 +63,11 @@ operations! {
     RunWith "run_with" Workspace backend=true tracked=true [PATH HANDLE TEXT] [ROOT STORE_HANDLE LINEAR] "Try one tactic or command from the state that a handle holds.";
     Release "release" Workspace backend=true tracked=true [PATH HANDLE] [ROOT] "Forget a handle.";
     Goals "goals" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT MODE TEXT] "The goals before or after the tactic at a position.";
+    Todo "todo" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER END_LINE END_CHARACTER] [ROOT KINDS SUGGEST] "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals.";
+    CodeActionResolve "code_action_resolve" Workspace backend=true tracked=true [PATH VERSION CODE_ACTION] [ROOT] "The edit behind a code action that todo listed; nothing is applied.";
     Hover "hover" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT] "Type and documentation of what stands at a position.";
+    SignatureHelp "signature_help" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT] "Signature of the application at a position.";
+    DocumentSymbols "document_symbols" Workspace backend=true tracked=true [PATH VERSION] [ROOT] "Declarations of the file.";
     Stats "stats" Optional backend=false tracked=false [] [ROOT] "Counters of sessions and operations.";
     ResetStats "reset_stats" Process backend=false tracked=false [] [] "Set all counters to zero.";
     Shutdown "shutdown" Process backend=false tracked=false [] [] "Stop the daemon and everything it started.";

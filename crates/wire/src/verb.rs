@@ -97,7 +97,8 @@ pub struct VerbSpec {
 }
 
 use Arg::{
-    AllDiagnostics, Backend, Character, Handle, Hold, Line, Mode, Path, RequestId, Text, Version,
+    AllDiagnostics, Backend, Character, CodeAction, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path, RequestId,
+    Suggest, Text, TodoKinds, Version,
 };
 
 const fn verb(name: &'static str, op: Op, args: &'static [Arg], waits: bool) -> VerbSpec {
@@ -159,6 +160,15 @@ pub const VERBS: &[VerbSpec] = &[
         true,
     ),
     verb("hover", Op::Hover, &[Path, Version, Line, Character], true),
+    verb("signature-help", Op::SignatureHelp, &[Path, Version, Line, Character], true),
+    verb("document-symbols", Op::DocumentSymbols, &[Path, Version], true),
+    verb(
+        "todo",
+        Op::Todo,
+        &[Path, Version, Line, Character, EndLine, EndCharacter, TodoKinds, Suggest],
+        true,
+    ),
+    verb("code-action-resolve", Op::CodeActionResolve, &[Path, Version, CodeAction], true),
     existing(verb("open-files", Op::OpenDocs, &[], false)),
     existing(verb("stats", Op::Stats, &[], false)),
     existing(verb("reset-stats", Op::ResetStats, &[], false)),

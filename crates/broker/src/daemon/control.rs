@@ -1,0 +1,395 @@
+//! The control directory of a project and the folders in which sockets may lie (D4).
+//!
+//! Owns where things lie and whether a folder is safe to put a socket in. Must never follow a symbolic link to a folder
+//! that is to be private, and never weaken the mode of one.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use beam_base::AbsPath;
+
+use super::process::our_uid;
+
+/// `sun_path` holds 108 bytes on Linux and 104 on other systems, with a final zero; a margin remains.
+const MAX_SOCKET_PATH: usize = 100;
+
+/// Why the control directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// It cannot be made or written.
+    #[error("cannot write the control directory {dir}: {source}; set BEAM_CONTROL_DIR to a directory you can write to")]
+    NotWritable {
+        /// The directory.
+        dir: AbsPath,
+        /// Why.
+        source: io::Error,
+    },
+    /// A private folder is not private.
+    #[error("refusing to use {dir}: {why}; remove it, or set BEAM_CONTROL_DIR to a directory of your own")]
+    Unsafe {
+        /// The folder.
+        dir: AbsPath,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No folder gives a socket path that is short enough.
+    #[error("no folder for the daemon's socket: {0}; set XDG_RUNTIME_DIR or TMPDIR to a short path")]
+    NoSocketFolder(String),
+}
+
+/// What the environment says about places.
+#[derive(Debug, Clone, Default)]
+pub struct HostPaths {
+    /// `BEAM_CONTROL_DIR`, made absolute.
+    pub control_dir: Option<AbsPath>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<AbsPath>,
+    /// `TMPDIR`.
+    pub tmp_dir: Option<AbsPath>,
+}
+
+/// Where a project's daemon keeps its files.
+#[derive(Debug, Clone)]
+pub struct Control {
+    root: AbsPath,
+    dir: AbsPath,
+    own_base: bool,
+    host: HostPaths,
+}
+
+impl Control {
+    /// The control directory of a canonical root; touches nothing.
+    #[must_use]
+    pub fn locate(root: &AbsPath, host: &HostPaths) -> Self {
+        let dir = match &host.control_dir {
+            None => root.join(".beam"),
+            Some(base) => base.join(format!("{}-{}", display_name(root), root_hash(root))),
+        };
+        Self {
+            root: root.clone(),
+            dir,
+            own_base: host.control_dir.is_some(),
+            host: host.clone(),
+        }
+    }
+
+    /// Makes the directory if need be, and keeps it out of the project's version control.
+    pub fn create(&self) -> Result<(), ControlError> {
+        let failed = |source| ControlError::NotWritable {
+            dir: self.dir.clone(),
+            source,
+        };
+        fs::create_dir_all(&self.dir).map_err(failed)?;
+        if !self.own_base {
+            let ignore = self.dir.join(".gitignore");
+            let made = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&ignore)
+                .and_then(|mut f| io::Write::write_all(&mut f, b"*\n"));
+            match made {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The project.
+    #[must_use]
+    pub fn root(&self) -> &AbsPath {
+        &self.root
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// `beam-daemon.json`
+    #[must_use]
+    pub fn registry_path(&self) -> AbsPath {
+        self.dir.join("beam-daemon.json")
+    }
+
+    /// The file whose lock orders starting, stopping and replacing.
+    #[must_use]
+    pub fn lock_path(&self) -> AbsPath {
+        self.dir.join("lock")
+    }
+
+    /// Says who holds the lock, for people.
+    #[must_use]
+    pub fn lock_note_path(&self) -> AbsPath {
+        self.dir.join("lock.owner")
+    }
+
+    /// Leases of running commands.
+    #[must_use]
+    pub fn lease_dir(&self) -> AbsPath {
+        self.dir.join("wrapper-leases")
+    }
+
+    /// The daemon's standard error since its start.
+    #[must_use]
+    pub fn log_path(&self) -> AbsPath {
+        self.dir.join("beam-daemon-startup.log")
+    }
+
+    /// Incidents.
+    #[must_use]
+    pub fn incident_dir(&self) -> AbsPath {
+        self.dir.join("daemon-failures")
+    }
+
+    /// Opens the start-up log, empty. A link in its place is not followed: a cloned project may have planted one.
+    pub fn open_log(&self) -> Result<fs::File, ControlError> {
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits();
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(i32::try_from(flags).unwrap_or(0))
+            .open(self.log_path())
+            .map_err(|source| ControlError::NotWritable {
+                dir: self.dir.clone(),
+                source,
+            })
+    }
+
+    /// Folders for the socket, best first: the control directory's own, then per-user folders for when that path is too
+    /// long for a socket address or lies on a file system without sockets.
+    #[must_use]
+    pub fn socket_folders(&self) -> Vec<SocketFolder> {
+        let own = SocketFolder {
+            path: self.dir.join("run"),
+            parent: None,
+        };
+        let name = format!("lean-beam-{}", our_uid());
+        let shared = [self.host.runtime_dir.clone(), self.host.tmp_dir.clone()]
+            .into_iter()
+            .flatten()
+            .chain(AbsPath::new("/tmp").ok())
+            .filter(|base| base.is_dir())
+            .map(|base| {
+                let parent = base.join(&name);
+                SocketFolder {
+                    // The control directory, not the root: two control directories of one root are two daemons.
+                    path: parent.join(root_hash(&self.dir)),
+                    parent: Some(parent),
+                }
+            });
+        std::iter::once(own).chain(shared).collect()
+    }
+}
+
+/// A folder that only its owner can enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketFolder {
+    /// Where the socket goes.
+    pub path: AbsPath,
+    /// The per-user folder above, which must be private, too.
+    pub parent: Option<AbsPath>,
+}
+
+impl SocketFolder {
+    /// The path of a socket in it, if it fits into a socket address.
+    #[must_use]
+    pub fn socket(&self, name: &str) -> Option<AbsPath> {
+        let path = self.path.join(name);
+        (path.as_os_str().len() <= MAX_SOCKET_PATH).then_some(path)
+    }
+
+    /// Makes the folder, or makes sure that it is ours and private.
+    pub fn secure(&self) -> Result<(), ControlError> {
+        if let Some(parent) = &self.parent {
+            secure(parent, our_uid())?;
+        }
+        secure(&self.path, our_uid())
+    }
+}
+
+/// A directory (no link) of mode 0700 that belongs to `uid`. One that belongs to us but is open to others is closed:
+/// nothing of value can be in it yet, since sockets are made anew by each daemon.
+fn secure(dir: &AbsPath, uid: u32) -> Result<(), ControlError> {
+    let unwritable = |source| ControlError::NotWritable {
+        dir: dir.clone(),
+        source,
+    };
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(unwritable(e)),
+    }
+    let meta = fs::symlink_metadata(dir).map_err(unwritable)?;
+    let refuse = |why: String| {
+        Err(ControlError::Unsafe {
+            dir: dir.clone(),
+            why,
+        })
+    };
+    if !meta.is_dir() {
+        return refuse("it is not a directory".into());
+    }
+    if meta.uid() != uid {
+        return refuse(format!("it belongs to user {}, not to {uid}", meta.uid()));
+    }
+    if meta.mode() & 0o777 != 0o700 {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(unwritable)?;
+    }
+    Ok(())
+}
+
+/// First 16 characters of the hash of a path.
+fn root_hash(path: &AbsPath) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let hex = blake3::hash(path.as_path().as_os_str().as_bytes()).to_hex();
+    hex[..16].to_owned()
+}
+
+/// The last component, cut to what is harmless in a file name.
+fn display_name(root: &AbsPath) -> String {
+    let name = root
+        .as_path()
+        .file_name()
+        .map(|n| PathBuf::from(n).display().to_string())
+        .unwrap_or_default();
+    let safe: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        .take(40)
+        .collect();
+    if safe.trim_matches('.').is_empty() {
+        "root".to_owned()
+    } else {
+        safe
+    }
+}
+
+/// Writes a file so that readers see the old or the new content, readable by its owner only.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let tmp = path.with_file_name(format!(
+        ".{name}.{}.{}",
+        std::process::id(),
+        super::clock::monotonic()
+    ));
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&tmp)
+        .and_then(|mut f| io::Write::write_all(&mut f, content))
+        .and_then(|()| fs::rename(&tmp, path));
+    if written.is_err() {
+        let _nothing_left = fs::remove_file(&tmp);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn temp() -> (tempfile::TempDir, AbsPath) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = AbsPath::canonical(dir.path()).unwrap();
+        (dir, path)
+    }
+
+    fn mode(path: &AbsPath) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn the_default_directory_hides_itself_from_version_control() {
+        let (_keep, root) = temp();
+        let control = Control::locate(&root, &HostPaths::default());
+        control.create().unwrap();
+        control.create().unwrap();
+        assert_eq!(
+            fs::read_to_string(root.join(".beam/.gitignore")).unwrap(),
+            "*\n"
+        );
+    }
+
+    /// The variable's directory is shared by roots, so each gets its own below it, always the same.
+    #[test]
+    fn a_control_base_has_one_stable_folder_per_root() {
+        let (_keep, base) = temp();
+        let host = HostPaths {
+            control_dir: Some(base.join("ctl")),
+            ..HostPaths::default()
+        };
+        let at = |p: &str| Control::locate(&AbsPath::new(p).unwrap(), &host);
+        assert_eq!(at("/a/proj").dir(), at("/a/proj").dir());
+        assert_ne!(at("/a/proj").dir(), at("/b/proj").dir());
+        let name = at("/a/proj").dir().file_name().unwrap().to_owned();
+        assert!(name.to_str().unwrap().starts_with("proj-"), "{name:?}");
+        at("/a/proj").create().unwrap();
+        assert!(!at("/a/proj").dir().join(".gitignore").exists());
+        assert_eq!(display_name(&AbsPath::new("/").unwrap()), "root");
+        assert_eq!(display_name(&AbsPath::new("/a/ö ..x/").unwrap()), "..x");
+    }
+
+    /// D4: private, ours, and no link.
+    #[test]
+    fn d4_socket_folders_are_private_or_refused() {
+        let (_keep, base) = temp();
+        let dir = base.join("run");
+        secure(&dir, our_uid()).unwrap();
+        assert_eq!(mode(&dir), 0o700);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        secure(&dir, our_uid()).unwrap();
+        assert_eq!(mode(&dir), 0o700);
+
+        let foreign = secure(&dir, our_uid() + 1).unwrap_err();
+        assert!(foreign.to_string().contains("belongs to user"), "{foreign}");
+
+        let link = base.join("link");
+        symlink(&dir, &link).unwrap();
+        let refused = secure(&link, our_uid()).unwrap_err();
+        assert!(refused.to_string().contains("not a directory"), "{refused}");
+    }
+
+    #[test]
+    fn long_paths_have_no_socket_address() {
+        let short = SocketFolder {
+            path: AbsPath::new("/tmp/x").unwrap(),
+            parent: None,
+        };
+        assert!(short.socket("d.sock").is_some());
+        let long = SocketFolder {
+            path: AbsPath::new(format!("/tmp/{}", "x".repeat(100))).unwrap(),
+            parent: None,
+        };
+        assert_eq!(long.socket("d.sock"), None);
+    }
+
+    #[test]
+    fn a_planted_log_link_is_not_followed() {
+        let (_keep, root) = temp();
+        let control = Control::locate(&root, &HostPaths::default());
+        control.create().unwrap();
+        let victim = root.join("victim");
+        fs::write(&victim, "keep").unwrap();
+        symlink(&victim, control.log_path()).unwrap();
+        assert!(control.open_log().is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "keep");
+    }
+
+    #[test]
+    fn a_root_that_is_not_a_directory_names_the_variable() {
+        let (_keep, base) = temp();
+        fs::write(base.join("file"), "").unwrap();
+        let control = Control::locate(&base.join("file"), &HostPaths::default());
+        let text = control.create().unwrap_err().to_string();
+        assert!(text.contains("BEAM_CONTROL_DIR"), "{text}");
+    }
+}

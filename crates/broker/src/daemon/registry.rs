@@ -1,0 +1,249 @@
+//! The registry file: how a client finds the daemon of its project.
+//!
+//! A registry is a hint. Whether its daemon lives is decided by asking it (R8).
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use beam_base::AbsPath;
+use serde::{Deserialize, Serialize};
+
+use super::control::{Control, write_atomically};
+
+/// The secret that a client on loopback TCP shows. Never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token(String);
+
+impl Token {
+    /// 256 bits from the system's generator, in hex.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0u8; 32];
+        io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
+        Ok(Self(
+            blake3::Hash::from_bytes(bytes).to_hex().as_str().to_owned(),
+        ))
+    }
+
+    /// A token that was handed over.
+    #[must_use]
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// What goes over the wire.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether these bytes are the token. Hashes are compared, in constant time, so that timing says nothing.
+    #[must_use]
+    pub fn matches(&self, shown: &[u8]) -> bool {
+        blake3::hash(self.0.as_bytes()) == blake3::hash(shown)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// A running daemon's entry. Unknown fields are skipped: an older client must be able to replace a newer daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Registry {
+    /// First 12 characters of the config hash, a dash, the pid.
+    pub daemon_id: String,
+    /// Of the daemon, in its namespace.
+    pub pid: u32,
+    /// The namespace of that pid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<String>,
+    /// Where it listens.
+    pub socket: AbsPath,
+    /// Loopback TCP, if asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// What a TCP client must show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    /// Canonical project root.
+    pub root: AbsPath,
+    /// The workspace it was started with.
+    pub workspace_id: String,
+    /// What it was configured as; see [`super::start::config_hash`].
+    pub config_hash: String,
+    /// Product version.
+    pub version: String,
+    /// Toolchain choice it was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolchain: Option<String>,
+    /// The executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon_bin: Option<AbsPath>,
+    /// `YYYY-MM-DDTHH:MM:SSZ`
+    pub started_at: String,
+    /// `--port`, if given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_port: Option<u16>,
+    /// Seconds without a request after which it ends; absent for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u64>,
+}
+
+impl Registry {
+    /// The entry of a control directory; `None` when there is none or it is no entry (then nothing can be found by it).
+    #[must_use]
+    pub fn read(control: &Control) -> Option<Self> {
+        let body = fs::read(control.registry_path()).ok()?;
+        serde_json::from_slice(&body).ok()
+    }
+
+    /// Publishes the entry in one step.
+    pub fn write(&self, control: &Control) -> io::Result<()> {
+        let mut body = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
+        body.push(b'\n');
+        write_atomically(&control.registry_path(), &body)
+    }
+
+    /// Takes the entry away if it is still this daemon's. Callers hold the control lock or are the daemon itself.
+    pub fn remove(&self, control: &Control) {
+        if Self::read(control).is_some_and(|now| now.daemon_id == self.daemon_id) {
+            let _already_gone = fs::remove_file(control.registry_path());
+        }
+    }
+
+    /// As JSON for people and reports: without the token.
+    #[must_use]
+    pub fn redacted(&self) -> serde_json::Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(token) = value.get_mut("token") {
+            *token = "(hidden)".into();
+        }
+        value
+    }
+
+    /// `unix:PATH`, and the TCP address where there is one.
+    #[must_use]
+    pub fn endpoint_text(&self) -> String {
+        let unix = format!("unix:{}", self.socket);
+        match self.port {
+            Some(port) => format!("{unix} tcp://127.0.0.1:{port}"),
+            None => unix,
+        }
+    }
+}
+
+/// Identity of a file's content as far as metadata tell; changes when the registry is replaced.
+#[must_use]
+pub(crate) fn stamp(path: &Path) -> Option<(u64, i64, i64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let m = fs::symlink_metadata(path).ok()?;
+    Some((m.ino(), m.mtime(), m.mtime_nsec(), m.len()))
+}
+
+#[cfg(test)]
+pub(crate) fn sample(root: &AbsPath) -> Registry {
+    Registry {
+        daemon_id: "0123456789ab-7".into(),
+        pid: 7,
+        pid_namespace: Some("pid:[1]".into()),
+        socket: root.join(".beam/run/d.sock"),
+        port: None,
+        token: None,
+        root: root.clone(),
+        workspace_id: "w".into(),
+        config_hash: "0123456789abcdef".into(),
+        version: "0.0.0".into(),
+        toolchain: None,
+        daemon_bin: None,
+        started_at: "2026-01-01T00:00:00Z".into(),
+        requested_port: None,
+        idle_seconds: Some(1800),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::HostPaths;
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn temp() -> (tempfile::TempDir, Control) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = AbsPath::canonical(dir.path()).unwrap();
+        let control = Control::locate(&root, &HostPaths::default());
+        control.create().unwrap();
+        (dir, control)
+    }
+
+    #[test]
+    fn the_file_has_the_promised_keys_and_only_its_owner_reads_it() {
+        let (_keep, control) = temp();
+        let mut r = sample(&AbsPath::new("/p").unwrap());
+        r.port = Some(4000);
+        r.token = Some(Token::from_text("secret"));
+        r.write(&control).unwrap();
+        expect_test::expect![[r#"
+            {
+              "daemonId": "0123456789ab-7",
+              "pid": 7,
+              "pidNamespace": "pid:[1]",
+              "socket": "/p/.beam/run/d.sock",
+              "port": 4000,
+              "token": "secret",
+              "root": "/p",
+              "workspaceId": "w",
+              "configHash": "0123456789abcdef",
+              "version": "0.0.0",
+              "startedAt": "2026-01-01T00:00:00Z",
+              "idleSeconds": 1800
+            }
+        "#]]
+        .assert_eq(&fs::read_to_string(control.registry_path()).unwrap());
+        assert_eq!(
+            fs::metadata(control.registry_path()).unwrap().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(Registry::read(&control), Some(r));
+    }
+
+    #[test]
+    fn newer_fields_are_skipped_and_rubbish_is_no_entry() {
+        let (_keep, control) = temp();
+        let mut value = serde_json::to_value(sample(control.root())).unwrap();
+        value["someday"] = 1.into();
+        fs::write(control.registry_path(), value.to_string()).unwrap();
+        assert!(Registry::read(&control).is_some());
+        fs::write(control.registry_path(), "{").unwrap();
+        assert_eq!(Registry::read(&control), None);
+    }
+
+    #[test]
+    fn only_the_own_entry_is_taken_away() {
+        let (_keep, control) = temp();
+        let ours = sample(control.root());
+        let mut other = ours.clone();
+        other.daemon_id = "other-8".into();
+        other.write(&control).unwrap();
+        ours.remove(&control);
+        assert!(control.registry_path().exists());
+        other.remove(&control);
+        assert!(!control.registry_path().exists());
+    }
+
+    #[test]
+    fn the_token_stays_out_of_reports_and_logs() {
+        let mut r = sample(&AbsPath::new("/p").unwrap());
+        r.token = Some(Token::from_text("hush"));
+        assert!(!r.redacted().to_string().contains("hush"));
+        assert!(!format!("{r:?}").contains("hush"));
+        let t = Token::random().unwrap();
+        assert_eq!(t.expose().len(), 64);
+        assert_ne!(t, Token::random().unwrap());
+        assert!(t.matches(t.expose().as_bytes()) && !t.matches(b"") && !t.matches(b"x"));
+    }
+}

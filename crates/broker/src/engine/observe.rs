@@ -1,0 +1,119 @@
+//! Watching a document while a request is pending, and telling the client about it in order (R4).
+
+use std::collections::HashSet;
+
+use beam_session::{Observation, Pending, Reply, RequestFailure};
+use beam_wire::request::DiagnosticScope;
+use beam_wire::stream::Event;
+use beam_wire::{Progress, StreamDiagnostic};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::diagnostics::{self, Naming};
+
+/// Which diagnostics a request lets through while it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// None.
+    Nothing,
+    /// Lake's build log only: a probe waits for the imports, and wants to see why.
+    SetupLines,
+    /// By scope.
+    Scope(DiagnosticScope),
+}
+
+/// A request's view of its document.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    naming: Naming,
+    show: Show,
+    events: mpsc::Sender<Event>,
+    /// What was sent already: identical diagnostics go out once in a request.
+    sent: HashSet<String>,
+    /// The last publish seen; each replaces the one before.
+    published: Option<Vec<StreamDiagnostic>>,
+    progress: Option<Progress>,
+}
+
+impl Watch {
+    pub(crate) fn new(naming: Naming, show: Show, events: mpsc::Sender<Event>) -> Self {
+        Self { naming, show, events, sent: HashSet::new(), published: None, progress: None }
+    }
+
+    /// Waits for the reply. Everything observed before it has gone out when this returns.
+    pub(crate) async fn until(&mut self, mut pending: Pending, mut seen: mpsc::UnboundedReceiver<Observation>) -> Result<Reply, RequestFailure> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(observation) = seen.recv() => self.observe(observation).await,
+                outcome = &mut pending => {
+                    // Both channels are fed by one task, so what came before the reply is already here.
+                    while let Ok(observation) = seen.try_recv() {
+                        self.observe(observation).await;
+                    }
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    async fn observe(&mut self, observation: Observation) {
+        match observation {
+            Observation::Progress(p) => {
+                let p = progress(p);
+                self.progress = Some(p);
+                self.send(Event::FileProgress(p)).await;
+            }
+            Observation::Diagnostics { version, items } => self.publish(version, &items).await,
+            // The new worker starts over: what the old one published is about another environment.
+            Observation::Resent => self.published = None,
+        }
+    }
+
+    async fn publish(&mut self, version: u64, items: &[Value]) {
+        match diagnostics::read(items, Some(version), &self.naming) {
+            Ok(all) => {
+                self.show(&all).await;
+                self.published = Some(all);
+            }
+            // The barrier's own reply holds the authoritative list; a publish nobody understands is only not shown.
+            Err(error) => tracing::warn!(%error, uri = self.naming.uri, "unreadable publishDiagnostics"),
+        }
+    }
+
+    /// Sends what the request shows of a list and has not sent yet.
+    pub(crate) async fn show(&mut self, all: &[StreamDiagnostic]) {
+        let shown: Vec<&StreamDiagnostic> = match self.show {
+            Show::Nothing => Vec::new(),
+            Show::SetupLines => all.iter().filter(|d| diagnostics::is_setup_line(d)).collect(),
+            Show::Scope(scope) => diagnostics::in_scope(scope, all),
+        };
+        for d in shown {
+            let key = serde_json::to_string(d).unwrap_or_default();
+            if self.sent.insert(key) {
+                self.send(Event::Diagnostic(d.clone())).await;
+            }
+        }
+    }
+
+    /// The last publish seen while waiting, if any.
+    pub(crate) fn published(&self) -> Option<&[StreamDiagnostic]> {
+        self.published.as_deref()
+    }
+
+    /// Progress as far as observed by this request.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        self.progress
+    }
+
+    async fn send(&self, event: Event) {
+        // A client that is gone is noticed by the front, which drops this whole request; until then there is nobody to tell.
+        drop(self.events.send(event).await);
+    }
+}
+
+/// The session's bookkeeping as the wire spells it.
+pub(crate) fn progress(p: beam_session::Progress) -> Progress {
+    let line = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Progress { updates: p.updates, done: p.done, range_start_line: p.range_start_line.map(line), range_end_line: p.range_end_line.map(line) }
+}

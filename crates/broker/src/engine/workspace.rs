@@ -1,0 +1,204 @@
+//! A workspace: one root, at most one session per backend, and what is remembered about them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use beam_base::AbsPath;
+use beam_session::{CommandSpawn, DocumentInfo, Session, SessionConfig, WorkerCommand};
+use beam_toolchain::{Choice, HostEnv, WorkerLaunch};
+use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
+use beam_wire::{Backend, ErrorBody, FailureCode};
+
+use super::history::History;
+use super::ledger::{Basis, Ledger};
+use super::metrics::Metrics;
+use super::{EngineConfig, observe, source};
+use crate::qualify::Qualifier;
+
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    id: String,
+    root: AbsPath,
+    env: HostEnv,
+    choice: Choice,
+    cancel_grace: Duration,
+    /// An async lock: whoever comes while a session is being started waits for that start instead of beginning another.
+    lean: tokio::sync::Mutex<Slot>,
+    lean_metrics: Metrics,
+    rocq_metrics: Metrics,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// None runs; the next one gets this epoch.
+    Idle { next_epoch: u64 },
+    Running(Arc<Live>),
+    /// The engine is going away.
+    Closed,
+}
+
+/// A running session and what belongs to its lifetime.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) session: Session,
+    pub(crate) ledger: Ledger,
+    history: Mutex<History>,
+}
+
+impl Live {
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Workspace {
+    pub(crate) fn new(config: &EngineConfig) -> Self {
+        Self {
+            id: config.workspace_id.clone(),
+            root: config.root.clone(),
+            env: config.env.clone(),
+            choice: config.choice.clone(),
+            cancel_grace: config.cancel_grace,
+            lean: tokio::sync::Mutex::new(Slot::Idle { next_epoch: 1 }),
+            lean_metrics: Metrics::default(),
+            rocq_metrics: Metrics::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn root(&self) -> &AbsPath {
+        &self.root
+    }
+
+    pub(crate) fn metrics(&self, backend: Backend) -> &Metrics {
+        match backend {
+            Backend::Lean => &self.lean_metrics,
+            Backend::Rocq => &self.rocq_metrics,
+        }
+    }
+
+    pub(crate) fn reset_metrics(&self) {
+        self.lean_metrics.reset();
+        self.rocq_metrics.reset();
+    }
+
+    /// The running session, if there is one.
+    pub(crate) async fn running(&self) -> Option<Arc<Live>> {
+        match &*self.lean.lock().await {
+            Slot::Running(live) => Some(Arc::clone(live)),
+            Slot::Idle { .. } | Slot::Closed => None,
+        }
+    }
+
+    /// The session, started if none runs.
+    pub(crate) async fn live(&self) -> Result<Arc<Live>, ErrorBody> {
+        let mut slot = self.lean.lock().await;
+        let epoch = match &*slot {
+            Slot::Running(live) => return Ok(Arc::clone(live)),
+            Slot::Closed => {
+                return Err(ErrorBody::new(FailureCode::RequestCancelled, "the daemon is shutting down; run the command again to start a new one"));
+            }
+            Slot::Idle { next_epoch } => *next_epoch,
+        };
+        let launch = self.prepare().await?;
+        let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
+        config.cancel_grace = self.cancel_grace;
+        config.build_mode = beam_session::BuildMode::Always;
+        let live = Arc::new(Live { session: Session::new(config), ledger: Ledger::default(), history: Mutex::default() });
+        self.lean_metrics.session_started();
+        *slot = Slot::Running(Arc::clone(&live));
+        Ok(live)
+    }
+
+    /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
+    async fn prepare(&self) -> Result<WorkerLaunch, ErrorBody> {
+        let (root, env, choice) = (self.root.clone(), self.env.clone(), self.choice.clone());
+        let prepared = tokio::task::spawn_blocking(move || crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent))
+            .await
+            .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("looking for a Lean toolchain failed: {e}")))?;
+        prepared.map_err(|e| ErrorBody::new(FailureCode::InternalError, e.to_string()))
+    }
+
+    /// Ends every session; later requests get none (R7).
+    pub(crate) async fn shut_down(&self, grace: Duration) {
+        let old = std::mem::replace(&mut *self.lean.lock().await, Slot::Closed);
+        if let Slot::Running(live) = old {
+            live.session.shutdown(grace).await;
+        }
+    }
+
+    pub(crate) async fn stats(&self) -> WorkspaceStats {
+        let (lean, restarts) = match self.running().await {
+            Some(live) => {
+                let docs = live.session.documents().await;
+                let stats = SessionStats::Active {
+                    active: true,
+                    workspace_id: self.id.clone(),
+                    root: self.root.to_string(),
+                    epoch: live.session.epoch(),
+                    open_doc_count: u64::try_from(docs.len()).unwrap_or(u64::MAX),
+                    handle_count: live.ledger.count(&bases(&docs)),
+                };
+                (stats, live.session.counters().worker_restarts)
+            }
+            None => (SessionStats::Inactive { active: false }, 0),
+        };
+        WorkspaceStats {
+            id: self.id.clone(),
+            root: self.root.to_string(),
+            sessions: PerBackend { lean, rocq: SessionStats::Inactive { active: false } },
+            by_backend: PerBackend { lean: self.lean_metrics.report(restarts), rocq: self.rocq_metrics.report(0) },
+            uptime_ms: None,
+        }
+    }
+
+    pub(crate) async fn open_docs(&self) -> PerBackend<OpenDocs> {
+        let lean = match self.running().await {
+            Some(live) => {
+                let docs = live.session.documents().await;
+                let mut files: Vec<_> = docs.into_iter().map(|doc| self.open_doc(doc)).collect();
+                files.sort_by(|a, b| a.path.cmp(&b.path));
+                OpenDocs { active: true, files }
+            }
+            None => OpenDocs { active: false, files: Vec::new() },
+        };
+        PerBackend { lean, rocq: OpenDocs { active: false, files: Vec::new() } }
+    }
+
+    fn open_doc(&self, doc: DocumentInfo) -> OpenDoc {
+        let disk_status = match source::read(&doc.path) {
+            Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => DiskStatus::MatchesTracked,
+            Ok(_) => DiskStatus::DiffersFromTracked,
+            Err(source::SourceError::Missing(_)) => DiskStatus::Missing,
+            Err(_) => DiskStatus::Unknown,
+        };
+        OpenDoc {
+            uri: doc.uri,
+            version: doc.version,
+            disk_status,
+            checkpointed: false,
+            path: Some(doc.path.display_in(&self.root)),
+            file_progress: doc.progress.map(observe::progress),
+        }
+    }
+}
+
+/// What every open document's handles are bound to now.
+fn bases(docs: &[DocumentInfo]) -> HashMap<AbsPath, Basis> {
+    docs.iter().map(|d| (d.path.clone(), (d.version, d.worker.starts))).collect()
+}
+
+/// The session crate must not see the toolchain crate, so somebody above both translates.
+pub(crate) fn worker_command(launch: WorkerLaunch) -> WorkerCommand {
+    WorkerCommand {
+        program: launch.program.as_os_str().to_owned(),
+        args: launch.args,
+        env: launch.env,
+        env_remove: launch.env_remove,
+        cwd: launch.cwd,
+    }
+}

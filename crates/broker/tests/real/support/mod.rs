@@ -1,0 +1,4 @@
+//! What the tests against real Lean share.
+
+pub mod expect;
+pub mod lanes;

@@ -1,0 +1,2 @@
+//! Process-level tests.
+fn main() {}

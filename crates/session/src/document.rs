@@ -1,0 +1,462 @@
+//! The document task: one open file, its mirror (S4), its worker's life (S6) and its pending requests (S2, S3).
+//!
+//! Everything happens in [`Document::handle`], synchronously, one step at a time; the only await is for the next step. Whatever ends
+//! this task (closing, shutdown, the last handle gone, a panic) drops the table and the worker: callers learn it, the process dies.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beam_base::AbsPath;
+use beam_base::rpc::{self, Incoming, RequestId, RpcError};
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::config::BuildMode;
+use crate::error::{ExitReason, Modified, RequestFailure, WorkerExit};
+use crate::life::{self, Life, Live, WorkerSummary};
+use crate::lsp;
+use crate::mirror::{Applied, Mirror, Snapshot, Step};
+use crate::notice::{self, DirectImport, Notice};
+use crate::pending::{Answered, Queued, Table};
+use crate::process::EndStatus;
+use crate::progress::Progress;
+use crate::reply::{Observation, Reply, tell};
+use crate::router::ToRouter;
+use crate::session::{DocumentInfo, Shared, Tally};
+use crate::worker::{Event, NotReading, Worker};
+
+/// The exit code with which a worker says that its header changed and it wants to be replaced.
+const HEADER_CHANGED: EndStatus = EndStatus::Code(2);
+
+/// Everything that may be asked of a document task.
+pub(crate) enum ToDocument {
+    Apply { snap: Snapshot, reply: oneshot::Sender<Applied> },
+    Request(Queued),
+    Cancel { key: u64 },
+    KillWorker { reply: oneshot::Sender<bool> },
+    Info { reply: oneshot::Sender<DocumentInfo> },
+    DependencyChanged { uri: String },
+    Close,
+    Shutdown { grace: Duration },
+}
+
+/// What woke the task.
+enum Wake {
+    Timer,
+    Asked(ToDocument),
+    Worker(Event),
+    /// The router is gone.
+    Orphaned,
+}
+
+#[must_use]
+enum Flow {
+    Continue,
+    End,
+}
+
+pub(crate) struct Document {
+    shared: Arc<Shared>,
+    router: mpsc::WeakUnboundedSender<ToRouter>,
+    alive: mpsc::Sender<()>,
+    path: AbsPath,
+    uri: String,
+    mirror: Mirror,
+    life: Life,
+    /// A worker started ahead, for the first start only.
+    spare: Option<Worker>,
+    build_mode: BuildMode,
+    starts: u64,
+    last_exit: Option<WorkerExit>,
+    pending: Table,
+    progress: Option<Progress>,
+    direct_imports: Vec<DirectImport>,
+    import_closure: HashSet<String>,
+}
+
+impl Document {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        router: mpsc::WeakUnboundedSender<ToRouter>,
+        alive: mpsc::Sender<()>,
+        path: AbsPath,
+        snap: Snapshot,
+        spare: Option<Worker>,
+    ) -> Self {
+        Self {
+            uri: lsp::uri_of(&path),
+            build_mode: shared.config.build_mode,
+            shared,
+            router,
+            alive,
+            path,
+            mirror: Mirror::open(snap),
+            life: Life::Idle,
+            spare,
+            starts: 0,
+            last_exit: None,
+            pending: Table::default(),
+            progress: None,
+            direct_imports: Vec::new(),
+            import_closure: HashSet::new(),
+        }
+    }
+
+    /// Opens the document and serves it until it is closed.
+    pub(crate) async fn run(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<ToDocument>,
+        opened: oneshot::Sender<Applied>,
+    ) {
+        self.start_worker();
+        tell(opened, Applied { opened: true, ..self.mirror.applied(Step::Changed) });
+        loop {
+            let wake_at = self.pending.next_wake();
+            let wake = tokio::select! {
+                // Time first, so that a chatty worker cannot hold up a deadline; then callers, whose edits make what the worker
+                // has to say about the text before obsolete.
+                biased;
+                () = sleep_until(wake_at) => Wake::Timer,
+                asked = inbox.recv() => asked.map_or(Wake::Orphaned, Wake::Asked),
+                event = self.life.next_event() => Wake::Worker(event),
+            };
+            if let Flow::End = self.handle(wake) {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) -> Flow {
+        match wake {
+            Wake::Timer => self.on_timer(),
+            Wake::Worker(event) => self.on_event(event),
+            Wake::Orphaned => return Flow::End,
+            Wake::Asked(ToDocument::Apply { snap, reply }) => {
+                let applied = self.apply(snap);
+                tell(reply, applied);
+            }
+            Wake::Asked(ToDocument::Request(request)) => self.request(request),
+            Wake::Asked(ToDocument::Cancel { key }) => self.stop(key, RequestFailure::Cancelled),
+            Wake::Asked(ToDocument::KillWorker { reply }) => {
+                let had_one = self.life.live().is_some();
+                self.lose(ExitReason::Killed, None);
+                tell(reply, had_one);
+            }
+            Wake::Asked(ToDocument::Info { reply }) => tell(reply, self.info()),
+            Wake::Asked(ToDocument::DependencyChanged { uri }) => {
+                if self.import_closure.contains(&uri) {
+                    self.send(lsp::stale_dependency(&uri));
+                }
+            }
+            Wake::Asked(ToDocument::Close) => {
+                let grace = self.shared.config.shutdown_grace;
+                let uri = self.uri.clone();
+                self.finish(grace, |request| RequestFailure::ContentModified {
+                    how: Modified::Closed,
+                    expected: request.version,
+                    uri: uri.clone(),
+                });
+                return Flow::End;
+            }
+            Wake::Asked(ToDocument::Shutdown { grace }) => {
+                self.finish(grace, |_| RequestFailure::SessionClosed);
+                return Flow::End;
+            }
+        }
+        Flow::Continue
+    }
+
+    // ---- what callers ask -------------------------------------------------------------------------------------------
+
+    fn apply(&mut self, snap: Snapshot) -> Applied {
+        let step = self.mirror.apply(snap);
+        if step == Step::Changed {
+            self.on_edit();
+        }
+        self.mirror.applied(step)
+    }
+
+    fn on_edit(&mut self) {
+        let version = self.mirror.version;
+        self.progress = None;
+        // Before the new text, so that the worker sees the cancellations while it still has the requests.
+        for (key, expected) in self.pending.bound() {
+            let failure = RequestFailure::ContentModified {
+                how: Modified::Edited { version },
+                expected: Some(expected),
+                uri: self.uri.clone(),
+            };
+            self.stop(key, failure);
+        }
+        if let Some(live) = self.life.live() {
+            live.edits += 1;
+            self.send(lsp::did_change(&self.uri, version, &self.mirror.text));
+        } else {
+            self.start_worker();
+        }
+        if let Some(router) = self.router.upgrade() {
+            drop(router.send(ToRouter::Changed { uri: self.uri.clone() }));
+        }
+    }
+
+    fn request(&mut self, request: Queued) {
+        if let Some(expected) = request.version
+            && expected != self.mirror.version
+        {
+            let accepted = self.mirror.version;
+            request.end(Err(RequestFailure::StaleVersion { expected, accepted, uri: self.uri.clone() }));
+            return;
+        }
+        if request.deadline.is_some_and(|at| at <= Instant::now()) {
+            request.end(Err(RequestFailure::TimedOut));
+            return;
+        }
+        if self.life.live().is_none() && !self.start_worker() {
+            let failure = self
+                .last_exit
+                .clone()
+                .map_or(RequestFailure::Lost, |exit| RequestFailure::WorkerExited(Box::new(exit)));
+            request.end(Err(failure));
+            return;
+        }
+        Tally::add(&self.shared.tally.requests);
+        let body = encode(&request);
+        // Registered before it is sent, so that whatever sending leads to finds it.
+        self.pending.insert(request);
+        self.send(body);
+    }
+
+    /// Ends a waiting request for its caller and cancels it at the worker (S3).
+    fn stop(&mut self, key: u64, failure: RequestFailure) {
+        let refuses_at = Instant::now() + self.shared.config.cancel_grace;
+        if self.pending.stop(key, failure, refuses_at) {
+            self.send(lsp::cancel(key));
+        }
+    }
+
+    /// Ends every request and lets the worker go.
+    fn finish(&mut self, grace: Duration, failure: impl Fn(&Queued) -> RequestFailure) {
+        for request in self.pending.take_lost(|_| false) {
+            let failure = failure(&request);
+            request.end(Err(failure));
+        }
+        if let Some((live, _)) = self.life.advance(life::Step::Ended) {
+            live.worker.retire(grace);
+        }
+        if let Some(spare) = self.spare.take() {
+            spare.retire(grace);
+        }
+    }
+
+    fn info(&self) -> DocumentInfo {
+        DocumentInfo {
+            path: self.path.clone(),
+            uri: self.uri.clone(),
+            version: self.mirror.version,
+            hash: self.mirror.hash,
+            mtime: self.mirror.mtime,
+            progress: self.progress,
+            direct_imports: self.direct_imports.clone(),
+            pending: self.pending.waiting().count(),
+            worker: WorkerSummary {
+                state: self.life.state(),
+                pid: self.life.pid(),
+                starts: self.starts,
+                last_exit: self.last_exit.clone(),
+            },
+        }
+    }
+
+    // ---- the worker's life ------------------------------------------------------------------------------------------
+
+    /// Starts a worker and opens the current text in it. False if no process could be created; `last_exit` then says why.
+    fn start_worker(&mut self) -> bool {
+        let worker = match self.spare.take() {
+            Some(worker) => worker,
+            None => match self.shared.config.spawn.spawn() {
+                Ok(process) => {
+                    Tally::add(&self.shared.tally.worker_starts);
+                    Worker::adopt(process, &self.shared.config, self.alive.clone())
+                }
+                Err(error) => {
+                    self.last_exit = Some(self.exit(ExitReason::SpawnFailed(error.to_string()), None, Vec::new()));
+                    return false;
+                }
+            },
+        };
+        if self.starts > 0 {
+            Tally::add(&self.shared.tally.worker_restarts);
+        }
+        self.starts += 1;
+        // These were facts about the process before.
+        self.progress = None;
+        self.direct_imports.clear();
+        self.import_closure.clear();
+        let build = self.build_mode;
+        self.build_mode = build.after_first_open();
+        let language = &self.shared.config.language_id;
+        let open = lsp::did_open(&self.uri, language, self.mirror.version, &self.mirror.text, build);
+        let replaced = self.life.advance(life::Step::Started(Live { worker, edits: 0 }));
+        debug_assert!(replaced.is_none(), "a worker is started only where there is none");
+        self.send(open);
+        true
+    }
+
+    /// Sends one message; a worker that does not read is lost.
+    fn send(&mut self, body: Vec<u8>) {
+        if let Some(live) = self.life.live()
+            && let Err(NotReading) = live.worker.send(body)
+        {
+            self.lose(ExitReason::Unresponsive, None);
+        }
+    }
+
+    /// Lets go of the worker for what it did, and ends every request that waits for it.
+    fn lose(&mut self, reason: ExitReason, status: Option<EndStatus>) {
+        let Some((live, _)) = self.life.advance(life::Step::Ended) else { return };
+        let exit = self.exit(reason, status, live.worker.stderr_tail());
+        live.worker.kill();
+        tracing::warn!(uri = %self.uri, reason = %exit, "a file worker was lost");
+        Tally::add(&self.shared.tally.worker_losses);
+        self.last_exit = Some(exit.clone());
+        for request in self.pending.take_lost(|_| false) {
+            request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));
+        }
+    }
+
+    fn exit(&self, reason: ExitReason, status: Option<EndStatus>, stderr_tail: Vec<String>) -> WorkerExit {
+        WorkerExit { reason, status, stderr_tail, uri: self.uri.clone() }
+    }
+
+    fn on_exit(&mut self, status: EndStatus) {
+        let edits = self.life.live().map_or(0, |live| live.edits);
+        if status == HEADER_CHANGED && edits > 0 {
+            self.replace_worker();
+            return;
+        }
+        let reason = match self.life {
+            Life::Running(_) => ExitReason::Crash,
+            Life::Idle | Life::Starting(_) => ExitReason::StartFailed,
+        };
+        self.lose(reason, Some(status));
+    }
+
+    /// The header changed: the current text goes to a fresh worker, and so does every request that may and still makes sense.
+    fn replace_worker(&mut self) {
+        let Some((old, _)) = self.life.advance(life::Step::Ended) else { return };
+        let tail = old.worker.stderr_tail();
+        drop(old);
+        let started = self.start_worker();
+        let version = self.mirror.version;
+        let lost = self.pending.take_lost(|it| started && it.resend && it.version.is_none_or(|v| v == version));
+        let exit = match &self.last_exit {
+            Some(exit) if !started => exit.clone(),
+            _ => self.exit(ExitReason::Replaced, Some(HEADER_CHANGED), tail),
+        };
+        for request in lost {
+            request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));
+        }
+        self.pending.observe(&Observation::Resent);
+        let bodies: Vec<_> = self.pending.waiting().map(encode).collect();
+        for body in bodies {
+            self.send(body);
+        }
+    }
+
+    fn on_timer(&mut self) {
+        let now = Instant::now();
+        for key in self.pending.timed_out(now) {
+            self.stop(key, RequestFailure::TimedOut);
+        }
+        if self.pending.is_refusing(now) {
+            Tally::add(&self.shared.tally.refused_cancels);
+            self.lose(ExitReason::RefusedCancel, None);
+        }
+    }
+
+    // ---- what the worker says ---------------------------------------------------------------------------------------
+
+    fn on_event(&mut self, event: Event) {
+        let message = match event {
+            Event::Exited(status) => return self.on_exit(status),
+            Event::Garbage(what) => return self.lose(ExitReason::Garbage(what), None),
+            Event::Message(message) => message,
+        };
+        let gone = self.life.advance(life::Step::Spoke);
+        debug_assert!(gone.is_none(), "speaking ends no worker");
+        match message {
+            Incoming::Response { id, outcome } => self.on_answer(id.as_ref().and_then(RequestId::as_u64), outcome),
+            Incoming::Request { id, method, .. } => self.on_question(&id, &method),
+            Incoming::Notification { method, params } => match notice::parse(&method, params) {
+                Ok(notice) => self.on_notice(notice),
+                Err(error) => tracing::warn!(method, %error, "a worker's notification has an unknown shape"),
+            },
+        }
+    }
+
+    fn on_answer(&mut self, key: Option<u64>, outcome: Result<Box<RawValue>, RpcError>) {
+        let answered = key.map_or(Answered::Unknown, |key| self.pending.answer(key));
+        match answered {
+            Answered::Ends(request) => {
+                let outcome = outcome.map_err(RequestFailure::Server).map(|value| Reply {
+                    value,
+                    epoch: self.shared.config.epoch,
+                    uri: self.uri.clone(),
+                    worker: self.starts,
+                    version: self.mirror.version,
+                    progress: self.progress,
+                });
+                request.end(outcome);
+            }
+            Answered::Cancelled if outcome.as_ref().is_err_and(|error| error.code == lsp::REQUEST_CANCELLED) => {}
+            Answered::Cancelled | Answered::Unknown => Tally::add(&self.shared.tally.late_replies),
+        }
+    }
+
+    fn on_question(&mut self, id: &RequestId, method: &str) {
+        let unknown = RpcError {
+            code: lsp::METHOD_NOT_FOUND,
+            message: format!("`{method}` is not known to this client"),
+            data: None,
+        };
+        let outcome = if lsp::is_acknowledged(method) { Ok(RawValue::NULL) } else { Err(&unknown) };
+        match rpc::response(id, outcome) {
+            Ok(body) => self.send(body),
+            Err(error) => tracing::error!(%error, "cannot encode an answer"),
+        }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        let tracked = self.mirror.version;
+        match notice {
+            Notice::Progress { version, processing } if version.is_none_or(|v| v >= tracked) => {
+                let progress = Progress::advance(self.progress, &processing);
+                self.progress = Some(progress);
+                self.pending.observe(&Observation::Progress(progress));
+            }
+            // About a text that was replaced: it must not pass for the verdict on the present one.
+            Notice::Diagnostics { version, .. } if version.is_some_and(|v| v < tracked) => {}
+            Notice::Diagnostics { version, mut items } => {
+                items.retain(|item| !notice::is_silent(item));
+                self.pending.observe(&Observation::Diagnostics { version: version.unwrap_or(tracked), items });
+            }
+            Notice::Header { imports: Some(imports), .. } => self.direct_imports = imports,
+            Notice::ImportClosure(closure) => self.import_closure = closure.into_iter().collect(),
+            Notice::Progress { .. } | Notice::Header { imports: None, .. } | Notice::Ilean { .. } | Notice::Unknown => {
+            }
+        }
+    }
+}
+
+fn encode(request: &Queued) -> Vec<u8> {
+    lsp::encode_request(request.key, &request.method, &request.params)
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

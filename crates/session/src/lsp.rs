@@ -1,0 +1,113 @@
+//! The LSP we speak to a worker: method names, and the bodies of the few messages we make ourselves. Pure.
+//!
+//! A worker ends its main loop on *any* notification it does not know, `textDocument/didSave` and `didClose` included (seen on
+//! 4.28: "Got unsupported notification method", exit code 1). Lean's watchdog keeps those to itself, and so do we: saving means
+//! `$/lean/staleDependency` to the workers of importing files, closing means ending the process.
+
+use beam_base::rpc::{self, RequestId};
+use beam_base::{AbsPath, uri};
+use serde_json::{Map, Value, json};
+
+use crate::config::{BuildMode, SessionConfig};
+
+/// JSON-RPC code of an answer to a cancelled request.
+pub(crate) const REQUEST_CANCELLED: i64 = -32800;
+/// JSON-RPC code of wrong parameters.
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+/// JSON-RPC code of an unknown method.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Requests a worker may make of us that want nothing but an acknowledgement.
+const ACKNOWLEDGED: [&str; 3] =
+    ["workspace/inlayHint/refresh", "workspace/semanticTokens/refresh", "client/registerCapability"];
+
+/// Whether `method`, asked by a worker, is answered with `null`.
+pub(crate) fn is_acknowledged(method: &str) -> bool {
+    ACKNOWLEDGED.contains(&method)
+}
+
+/// The body of `initialize`. The worker reads it and does not answer.
+pub(crate) fn initialize(config: &SessionConfig) -> Vec<u8> {
+    let root = uri::from_path(&config.root);
+    let mut params = json!({
+        // No parent pid: a worker that sees its parent gone ends by the closed stdin, and polling for a pid differs per platform.
+        "processId": null,
+        "rootUri": root,
+        "workspaceFolders": [{ "uri": root, "name": "root" }],
+        "initializationOptions": { "hasWidgets": false },
+        "capabilities": {
+            "textDocument": { "completion": { "completionItem": { "insertReplaceSupport": true } } },
+            "workspace": { "applyEdit": true, "workspaceEdit": { "documentChanges": true } },
+            // Silent diagnostics are asked for so that they arrive *marked* and can be dropped; without this, releases differ in
+            // which of them they send. Incremental diagnostics stay off: every publish is the whole truth for its version.
+            "lean": { "silentDiagnosticSupport": true }
+        }
+    });
+    merge(&mut params, &config.init_params);
+    encode_request(0, "initialize", &params)
+}
+
+fn merge(into: &mut Value, over: &Map<String, Value>) {
+    let Some(map) = into.as_object_mut() else { return };
+    for (key, value) in over {
+        match (map.get_mut(key), value) {
+            (Some(old @ Value::Object(_)), Value::Object(new)) => merge(old, new),
+            _ => {
+                map.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// The body of `textDocument/didOpen`.
+pub(crate) fn did_open(uri: &str, language_id: &str, version: u64, text: &str, build: BuildMode) -> Vec<u8> {
+    encode_notification(
+        "textDocument/didOpen",
+        &json!({
+            "textDocument": { "uri": uri, "languageId": language_id, "version": version, "text": text },
+            "dependencyBuildMode": build.as_lsp(),
+        }),
+    )
+}
+
+/// The body of a full-text `textDocument/didChange`.
+pub(crate) fn did_change(uri: &str, version: u64, text: &str) -> Vec<u8> {
+    encode_notification(
+        "textDocument/didChange",
+        &json!({
+            "textDocument": { "uri": uri, "version": version },
+            "contentChanges": [{ "text": text }],
+        }),
+    )
+}
+
+/// The body of `$/cancelRequest`.
+pub(crate) fn cancel(id: u64) -> Vec<u8> {
+    encode_notification("$/cancelRequest", &json!({ "id": id }))
+}
+
+/// The body of `$/lean/staleDependency`.
+pub(crate) fn stale_dependency(uri: &str) -> Vec<u8> {
+    encode_notification("$/lean/staleDependency", &json!({ "staleDependency": uri }))
+}
+
+/// The body of `exit`.
+pub(crate) fn exit() -> Vec<u8> {
+    // The worker expects this one notification without a `params` member.
+    br#"{"jsonrpc":"2.0","method":"exit"}"#.to_vec()
+}
+
+/// The body of a request of ours.
+pub(crate) fn encode_request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+    // A `Value` always serialises: its keys are strings and it holds no foreign `Serialize`.
+    rpc::request(&RequestId::from_u64(id), method, params).unwrap_or_default()
+}
+
+fn encode_notification(method: &str, params: &Value) -> Vec<u8> {
+    rpc::notification(method, params).unwrap_or_default()
+}
+
+/// The URI of a document.
+pub(crate) fn uri_of(path: &AbsPath) -> String {
+    uri::from_path(path)
+}

@@ -1,0 +1,120 @@
+//! The mirror of one document: which text the worker has, at which version (S4). Pure.
+//!
+//! Decision table of broker-protocol section 10: none → open at 1; an older read is ignored; the same text causes no traffic;
+//! another text is a change to version + 1. "The same" compares the texts themselves, so no hash collision can hide an edit.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::hash::{lean_text_hash, normalize_newlines};
+
+/// When a file read began, relative to other reads of this session. Taken *before* the read (R1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seq(u64);
+
+impl Seq {
+    /// A read that is ordered already and bypasses the ordering test.
+    pub const ORDERED: Self = Self(0);
+
+    pub(crate) fn from_raw(n: u64) -> Self {
+        Self(n)
+    }
+}
+
+/// One reading of a file.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    seq: Seq,
+    text: Arc<str>,
+    hash: u64,
+    mtime: Option<SystemTime>,
+}
+
+impl Snapshot {
+    /// `text` is the file's content as read; it is kept with `\n` line ends, as Lean sees it.
+    #[must_use]
+    pub fn new(seq: Seq, text: &str, mtime: Option<SystemTime>) -> Self {
+        let text = normalize_newlines(text);
+        Self { seq, hash: lean_text_hash(&text), text: text.into(), mtime }
+    }
+
+    /// [`lean_text_hash`] of the text.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The text with `\n` line ends.
+    #[must_use]
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}
+
+/// What [`crate::Session::apply`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The tracked version after it.
+    pub version: u64,
+    /// It opened or changed the document.
+    pub changed: bool,
+    /// It opened the document.
+    pub opened: bool,
+    /// An older read, ignored because a newer one was applied before.
+    pub superseded: bool,
+    /// Hash of the tracked text.
+    pub hash: u64,
+    /// The tracked text, for checks against it.
+    pub text: Arc<str>,
+}
+
+/// The tracked state of an open document.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    pub(crate) version: u64,
+    pub(crate) text: Arc<str>,
+    pub(crate) hash: u64,
+    pub(crate) mtime: Option<SystemTime>,
+    seq: Seq,
+}
+
+/// What applying a snapshot means for the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Step {
+    Superseded,
+    Unchanged,
+    Changed,
+}
+
+impl Mirror {
+    pub(crate) fn open(snap: Snapshot) -> Self {
+        Self { version: 1, text: snap.text, hash: snap.hash, mtime: snap.mtime, seq: snap.seq }
+    }
+
+    pub(crate) fn apply(&mut self, snap: Snapshot) -> Step {
+        if snap.seq != Seq::ORDERED && snap.seq < self.seq {
+            return Step::Superseded;
+        }
+        self.seq = self.seq.max(snap.seq);
+        self.mtime = snap.mtime;
+        if snap.text == self.text {
+            return Step::Unchanged;
+        }
+        self.text = snap.text;
+        self.hash = snap.hash;
+        self.version += 1;
+        Step::Changed
+    }
+
+    pub(crate) fn applied(&self, step: Step) -> Applied {
+        Applied {
+            version: self.version,
+            changed: step == Step::Changed,
+            opened: false,
+            superseded: step == Step::Superseded,
+            hash: self.hash,
+            text: self.text.clone(),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Notifications of a worker as a closed enum. Pure; knows shapes, not consequences.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A line range as far as progress cares: half-open at `end_line` when `end_character` is 0. Lines are 0-based.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LineRange {
+    pub(crate) start_line: u64,
+    pub(crate) end_line: u64,
+    pub(crate) end_character: u64,
+}
+
+impl LineRange {
+    /// The range's last line, 1-based: a range that ends at column 0 does not reach into its end line.
+    pub(crate) fn end_bound(&self) -> u64 {
+        if self.end_character == 0 && self.end_line > 0 { self.end_line } else { self.end_line + 1 }
+    }
+}
+
+/// A module named in a file's header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectImport {
+    /// Module name, `Foo.Bar`.
+    pub module: String,
+}
+
+/// What a worker tells by itself.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Progress {
+        version: Option<u64>,
+        processing: Vec<LineRange>,
+    },
+    Diagnostics {
+        version: Option<u64>,
+        items: Vec<Value>,
+    },
+    /// `ileanHeaderInfo` or `ileanHeaderSetupInfo`; the latter says whether set-up failed.
+    Header {
+        version: u64,
+        imports: Option<Vec<DirectImport>>,
+        setup_failed: Option<bool>,
+    },
+    /// Reference data for one version, raw: a part of it (`is_final` false) or all.
+    Ilean {
+        version: u64,
+        is_final: bool,
+        raw: Box<RawValue>,
+    },
+    ImportClosure(Vec<String>),
+    /// A method we do not know; newer Lean releases may add some.
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Pos {
+    line: u64,
+    character: u64,
+}
+#[derive(Deserialize)]
+struct Range {
+    start: Pos,
+    end: Pos,
+}
+#[derive(Deserialize)]
+struct Processing {
+    range: Range,
+}
+#[derive(Deserialize)]
+struct VersionedUri {
+    #[serde(default)]
+    version: Option<u64>,
+}
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProgressParams {
+    text_document: VersionedUri,
+    processing: Vec<Processing>,
+}
+#[derive(Deserialize)]
+struct DiagnosticsParams {
+    #[serde(default)]
+    version: Option<u64>,
+    diagnostics: Vec<Value>,
+}
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeaderParams {
+    version: u64,
+    #[serde(default)]
+    direct_imports: Option<Vec<Value>>,
+    #[serde(default)]
+    is_setup_failure: Option<bool>,
+}
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClosureParams {
+    import_closure: Vec<String>,
+}
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u64,
+}
+
+/// Reads a notification. An error means that a method we know came in a shape we do not.
+pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<Notice, serde_json::Error> {
+    let text = params.as_deref().map_or("null", RawValue::get);
+    Ok(match method {
+        "$/lean/fileProgress" => {
+            let p: ProgressParams = serde_json::from_str(text)?;
+            Notice::Progress {
+                version: p.text_document.version,
+                processing: p.processing.iter().map(|it| line_range(&it.range)).collect(),
+            }
+        }
+        "textDocument/publishDiagnostics" => {
+            let p: DiagnosticsParams = serde_json::from_str(text)?;
+            Notice::Diagnostics { version: p.version, items: p.diagnostics }
+        }
+        "$/lean/ileanHeaderInfo" | "$/lean/ileanHeaderSetupInfo" => {
+            let p: HeaderParams = serde_json::from_str(text)?;
+            Notice::Header {
+                version: p.version,
+                imports: p.direct_imports.map(|list| list.iter().filter_map(direct_import).collect()),
+                setup_failed: p.is_setup_failure,
+            }
+        }
+        "$/lean/ileanInfoUpdate" | "$/lean/ileanInfoFinal" => {
+            let version = serde_json::from_str::<VersionOnly>(text)?.version;
+            // The parse above succeeded on the same text, so there was one.
+            let Some(raw) = params else { return Ok(Notice::Unknown) };
+            Notice::Ilean { version, is_final: method.ends_with("Final"), raw }
+        }
+        "$/lean/importClosure" => Notice::ImportClosure(serde_json::from_str::<ClosureParams>(text)?.import_closure),
+        _ => Notice::Unknown,
+    })
+}
+
+fn line_range(range: &Range) -> LineRange {
+    LineRange { start_line: range.start.line, end_line: range.end.line, end_character: range.end.character }
+}
+
+/// One import as Lean writes it: an array whose first element is the name (4.28 and later), or an object with `module`.
+fn direct_import(value: &Value) -> Option<DirectImport> {
+    let name = match value {
+        Value::String(name) => Some(name.as_str()),
+        Value::Array(parts) => parts.first().and_then(Value::as_str),
+        Value::Object(map) => map.get("module").and_then(Value::as_str),
+        _ => None,
+    };
+    name.map(|module| DirectImport { module: module.to_owned() })
+}
+
+/// Whether a diagnostic is one Lean marks as not for users (run-at-semantics section 5).
+pub(crate) fn is_silent(item: &Value) -> bool {
+    item.get("isSilent").and_then(Value::as_bool) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(method: &str, params: &Value) -> Result<Notice, serde_json::Error> {
+        parse(method, Some(RawValue::from_string(params.to_string()).unwrap()))
+    }
+
+    fn imports(method: &str, params: &Value) -> Option<Vec<String>> {
+        match read(method, params).unwrap() {
+            Notice::Header { imports, .. } => imports.map(|list| list.into_iter().map(|it| it.module).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The shapes seen on different releases.
+    #[test]
+    fn direct_imports_in_every_known_shape() {
+        let expected = Some(vec!["Init".to_owned(), "A.B".to_owned()]);
+        for list in [
+            json!([["Init", false, false, false], ["A.B", true, false, false]]),
+            json!([{"module": "Init", "importAll": false}, {"module": "A.B"}]),
+            json!(["Init", "A.B"]),
+        ] {
+            assert_eq!(imports("$/lean/ileanHeaderInfo", &json!({"version": 1, "directImports": list})), expected);
+        }
+        assert_eq!(imports("$/lean/ileanHeaderSetupInfo", &json!({"version": 1, "isSetupFailure": true})), None);
+    }
+
+    #[test]
+    fn ilean_data_stays_as_it_came() {
+        let params = json!({"version": 3, "decls": {}, "references": {"k": 1}});
+        match read("$/lean/ileanInfoFinal", &params).unwrap() {
+            Notice::Ilean { version: 3, is_final: true, raw } => assert_eq!(raw.get(), params.to_string()),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(read("$/lean/ileanInfoUpdate", &params).unwrap(), Notice::Ilean { is_final: false, .. }));
+    }
+
+    #[test]
+    fn known_methods_in_unknown_shapes_are_errors_and_unknown_methods_are_not() {
+        assert!(read("$/lean/fileProgress", &json!({"processing": 1})).is_err());
+        assert!(parse("$/lean/importClosure", None).is_err());
+        assert!(read("$/lean/ileanInfoFinal", &json!({})).is_err());
+        assert!(matches!(read("$/lean/new", &json!([1])), Ok(Notice::Unknown)));
+        assert!(matches!(parse("$/lean/new", None), Ok(Notice::Unknown)));
+    }
+
+    #[test]
+    fn only_a_true_flag_is_silent() {
+        assert!(is_silent(&json!({"isSilent": true})));
+        assert!(
+            !is_silent(&json!({"isSilent": false})) && !is_silent(&json!({})) && !is_silent(&json!({"isSilent": 1}))
+        );
+    }
+}

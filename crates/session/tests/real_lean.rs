@@ -1,0 +1,297 @@
+//! The session against a real Lean, its own file worker without any extension.
+//!
+//! `LEAN_BEAM_TEST_LEAN` names the `lean` executable. These tests take a second or two each and some 0.6 GB, one at a time.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use beam_base::{AbsPath, Deadline, Utf16Pos};
+use beam_session::{
+    CommandSpawn, EndStatus, ExitReason, Modified, Observation, RequestFailure, RequestSpec, Session, SessionConfig,
+    Snapshot, WorkerCommand, WorkerState, lean_text_hash,
+};
+use serde_json::{Value, json};
+use testkit::{Fixture, TempProject};
+use tokio::sync::{Mutex, MutexGuard, mpsc};
+
+/// Memory for one worker at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+fn lean() -> PathBuf {
+    let lean = std::env::var_os("LEAN_BEAM_TEST_LEAN").unwrap_or_else(|| {
+        panic!(
+            "these tests need a Lean: install one with `lean-beam toolchain install embedded` (or elan) and set \
+             LEAN_BEAM_TEST_LEAN to its `bin/lean`"
+        )
+    });
+    PathBuf::from(lean)
+}
+
+struct Stage {
+    project: TempProject,
+    session: Session,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    async fn new(fixture: &Fixture) -> Self {
+        let turn = ONE_AT_A_TIME.lock().await;
+        let project = TempProject::with(fixture).unwrap();
+        let lean = lean();
+        let prefix = lean.parent().and_then(|bin| bin.parent()).unwrap().to_path_buf();
+        let library = prefix.join("lib/lean");
+        let path = std::env::join_paths([library.as_path(), project.path("build").as_path()]).unwrap();
+        let command = WorkerCommand {
+            program: lean.into(),
+            args: vec!["--worker".into(), "-Dserver.reportDelayMs=0".into()],
+            env: vec![("LEAN_PATH".into(), path), ("LEAN_SRC_PATH".into(), project.root().as_path().into())],
+            env_remove: vec!["LEAN_SYSROOT".into()],
+            cwd: project.root().clone(),
+        };
+        let session = Session::new(SessionConfig::new(project.root().clone(), 1, Arc::new(CommandSpawn(command))));
+        Self { project, session, _turn: turn }
+    }
+
+    fn file(&self, name: &str) -> AbsPath {
+        self.project.path(name)
+    }
+
+    async fn apply(&self, name: &str, text: &str) -> u64 {
+        let snap = Snapshot::new(self.session.reserve(), text, None);
+        self.session.apply(&self.file(name), snap).await.unwrap().version
+    }
+
+    fn at(&self, name: &str, pos: Utf16Pos) -> Value {
+        json!({"textDocument": {"uri": self.session.uri_of(&self.file(name))}, "position": pos})
+    }
+
+    async fn ask(&self, name: &str, method: &str, params: Value) -> Result<Value, RequestFailure> {
+        let spec = RequestSpec::new(method, params).with_deadline(Deadline::after(Duration::from_secs(60)));
+        let reply = self.session.request(&self.file(name), spec, None).await?;
+        Ok(serde_json::from_str(reply.value.get()).unwrap())
+    }
+
+    fn barrier(&self, name: &str, version: u64) -> RequestSpec {
+        let uri = self.session.uri_of(&self.file(name));
+        RequestSpec::new("textDocument/waitForDiagnostics", json!({"uri": uri, "version": version})).at_version(version)
+    }
+
+    /// Waits until Lean has reported everything about this version; returns the messages of the last publish.
+    async fn settle(&self, name: &str, version: u64) -> Vec<String> {
+        let (observer, mut observed) = mpsc::unbounded_channel();
+        let spec = self.barrier(name, version).with_deadline(Deadline::after(Duration::from_secs(60)));
+        self.session.request(&self.file(name), spec, Some(observer)).await.unwrap();
+        let mut last = Vec::new();
+        while let Some(observation) = observed.recv().await {
+            if let Observation::Diagnostics { version: about, items } = observation {
+                assert_eq!(about, version);
+                last = items;
+            }
+        }
+        last.iter().map(|item| item["message"].as_str().unwrap().trim_end().to_owned()).collect()
+    }
+
+    async fn pid(&self, name: &str) -> Option<u32> {
+        self.session.document(&self.file(name)).await.unwrap().worker.pid
+    }
+}
+
+fn runs(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
+}
+
+/// Elaborates until it is cancelled. What stands before the endless theorem can be asked about all the time.
+const ENDLESS: &str = "import Lean\ndef early : Nat := 1\ntheorem slow : True := by\n  run_tac (do for _ in [0:1000000000] do Lean.checkSystem \"x\")\n  trivial\n#eval 1\n";
+
+/// Hovers over the definition before the endless one.
+async fn early(stage: &Stage) -> String {
+    let at = stage.at("Main.lean", Utf16Pos { line: 1, character: 5 });
+    stage.ask("Main.lean", "textDocument/hover", at).await.unwrap()["contents"]["value"].to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hover_definition_goals_and_fifty_edits() {
+    let fixture = Fixture::parse(
+        "def ‹def›foo : Nat := 1\n-- 😀 ‹use›foo\ntheorem bar (n : Nat) : n + 0 = n := by\n  ‹tactic›simp\n#eval ‹eval›foo\n",
+    );
+    let stage = Stage::new(&fixture).await;
+    let text = fixture.text();
+    let version = stage.apply("Main.lean", text).await;
+    assert_eq!(stage.settle("Main.lean", version).await, ["1"], "Lean's silent messages are gone");
+    let progress = stage.session.document(&stage.file("Main.lean")).await.unwrap().progress.unwrap();
+    assert!(progress.done && progress.updates > 0 && progress.range_start_line.is_none(), "{progress:?}");
+
+    let hover = stage.ask("Main.lean", "textDocument/hover", stage.at("Main.lean", fixture.at("eval"))).await.unwrap();
+    assert!(hover["contents"]["value"].as_str().unwrap().contains("foo : Nat"), "{hover}");
+    let found =
+        stage.ask("Main.lean", "textDocument/definition", stage.at("Main.lean", fixture.at("eval"))).await.unwrap();
+    assert_eq!(found[0]["targetSelectionRange"]["start"], json!(fixture.at("def")), "{found}");
+    let goal = stage.ask("Main.lean", "$/lean/plainGoal", stage.at("Main.lean", fixture.at("tactic"))).await.unwrap();
+    assert_eq!(goal["goals"], json!(["n : Nat\n⊢ n + 0 = n"]));
+
+    // Alternately right and wrong, so that each verdict is about its own text.
+    let mut slowest = Duration::ZERO;
+    for n in 1..=50 {
+        let tactic = if n % 2 == 0 { "simp" } else { "exact rfll" };
+        let begun = Instant::now();
+        let version = stage
+            .apply("Main.lean", &text.replace("simp", tactic).replace("foo : Nat := 1", &format!("foo : Nat := {n}")))
+            .await;
+        let messages = stage.settle("Main.lean", version).await;
+        slowest = slowest.max(begun.elapsed());
+        assert_eq!(version, n + 1);
+        assert_eq!(messages.last(), Some(&n.to_string()), "{messages:?}");
+        assert_eq!(messages.iter().any(|it| it.contains("rfll")), n % 2 == 1, "{messages:?}");
+    }
+    let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+    assert_eq!((info.worker.starts, info.worker.state), (1, WorkerState::Running));
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
+    let pid = stage.pid("Main.lean").await.unwrap();
+    assert!(runs(pid));
+    stage.session.shutdown(Duration::from_secs(5)).await;
+    assert!(!runs(pid));
+}
+
+/// Lean's hash of a text is ours, for texts of every length modulo eight and beyond ASCII.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_text_hash_is_leans() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let mut texts: Vec<String> = (0..18).map(|n| "abcdefghijklmnopqr"[..n].to_owned()).collect();
+    texts.extend(["λ", "∀ x : α, x = x", "日本語", "😀", "a\nb\n"].map(str::to_owned));
+    let source: String = texts.iter().map(|text| format!("#eval hash {}\n", json!(text))).collect();
+    let version = stage.apply("Main.lean", &source).await;
+    let expected: Vec<_> = texts.iter().map(|text| lean_text_hash(text).to_string()).collect();
+    assert_eq!(stage.settle("Main.lean", version).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_header_moves_the_document_to_a_fresh_worker() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let version = stage.apply("Main.lean", "#eval 1\n").await;
+    assert_eq!(stage.settle("Main.lean", version).await, ["1"]);
+    let old = stage.pid("Main.lean").await.unwrap();
+    let version = stage.apply("Main.lean", "import Lean\n#eval Lean.versionString.length > 0\n").await;
+    // Asked of the old worker, answered by the new one.
+    assert_eq!(stage.settle("Main.lean", version).await, ["true"]);
+    let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+    assert_eq!((info.version, info.worker.starts), (2, 2));
+    assert_eq!(info.direct_imports.iter().map(|it| it.module.as_str()).collect::<Vec<_>>(), ["Lean"]);
+    assert!(!runs(old));
+    let counters = stage.session.counters();
+    assert_eq!((counters.worker_restarts, counters.worker_losses), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancellation_and_edits_interrupt_a_wait() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let version = stage.apply("Main.lean", ENDLESS).await;
+    assert!(early(&stage).await.contains("early : Nat"));
+    let waiting = stage.session.request(&stage.file("Main.lean"), stage.barrier("Main.lean", version), None);
+    let timed = stage.barrier("Main.lean", version).with_deadline(Deadline::after(Duration::from_millis(200)));
+    let timed = stage.session.request(&stage.file("Main.lean"), timed, None);
+    assert!(matches!(timed.await, Err(RequestFailure::TimedOut)));
+    let canceller = waiting.canceller();
+    canceller.cancel();
+    assert!(matches!(waiting.await, Err(RequestFailure::Cancelled)));
+    let waiting = stage.session.request(&stage.file("Main.lean"), stage.barrier("Main.lean", version), None);
+    let version = stage.apply("Main.lean", &ENDLESS.replace("1000000000", "1")).await;
+    assert!(matches!(
+        waiting.await,
+        Err(RequestFailure::ContentModified { how: Modified::Edited { version: 2 }, expected: Some(1), .. })
+    ));
+    assert_eq!(stage.settle("Main.lean", version).await, ["1"]);
+    // The same process throughout: none of this was a reason to replace it.
+    assert_eq!(stage.session.document(&stage.file("Main.lean")).await.unwrap().worker.starts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_worker_is_replaced_at_the_next_use() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    stage.apply("Main.lean", "#eval 1\n").await;
+    let version = stage.apply("Main.lean", ENDLESS).await;
+    let waiting = stage.session.request(&stage.file("Main.lean"), stage.barrier("Main.lean", version), None);
+    let pid = loop {
+        // The header changed just now, so the process to kill is the second one.
+        let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+        match info.worker.pid {
+            Some(pid) if info.worker.starts == 2 && info.progress.is_some() => break pid,
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    match waiting.await {
+        Err(RequestFailure::WorkerExited(exit)) => {
+            assert_eq!((exit.reason, exit.status), (ExitReason::Crash, Some(EndStatus::Signal(9))));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(early(&stage).await.contains("early : Nat"));
+    let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+    assert_eq!((info.version, info.worker.starts), (2, 3));
+}
+
+/// A worker started ahead spends its start-up time before there is a document.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spare_worker_answers_the_first_document() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    stage.session.prestart().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let version = stage.apply("Main.lean", "#eval 1\n").await;
+    assert_eq!(stage.settle("Main.lean", version).await, ["1"]);
+    assert_eq!(stage.session.counters().worker_starts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn importers_of_a_changed_file_are_told_by_lean() {
+    let fixture = Fixture::parse("-- file: Low.lean\ndef low := 1\n-- file: Top.lean\nimport Low\n#eval low\n");
+    let stage = Stage::new(&fixture).await;
+    std::fs::create_dir(stage.file("build")).unwrap();
+    let built = Command::new(lean())
+        .arg(format!("--root={}", stage.project.root()))
+        .args(["-o", "build/Low.olean", "-i", "build/Low.ilean", "Low.lean"])
+        .current_dir(stage.project.root())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let version = stage.apply("Top.lean", &fixture.files()[1].1).await;
+    assert_eq!(stage.settle("Top.lean", version).await, ["1"]);
+    let stale = |messages: Vec<String>| messages.iter().any(|it| it.contains("Imports are out of date"));
+    let low = stage.apply("Low.lean", &fixture.files()[0].1).await;
+    stage.settle("Low.lean", low).await;
+    assert!(!stale(stage.settle("Top.lean", version).await), "opening is no change");
+    let (observer, mut observed) = mpsc::unbounded_channel();
+    // Observes until it is dropped.
+    let endless = stage.session.request(
+        &stage.file("Top.lean"),
+        stage.barrier("Top.lean", version + 1).unbound(),
+        Some(observer),
+    );
+    stage.apply("Low.lean", "def low := 2\n").await;
+    let told = tokio::time::timeout(Duration::from_secs(20), async {
+        while let Some(observation) = observed.recv().await {
+            if let Observation::Diagnostics { items, .. } = observation
+                && items.iter().any(|it| it["message"].as_str().unwrap().contains("Imports are out of date"))
+            {
+                return true;
+            }
+        }
+        false
+    });
+    assert_eq!(told.await, Ok(true));
+    drop(endless);
+}
+
+trait Unbound {
+    fn unbound(self) -> Self;
+}
+
+impl Unbound for RequestSpec {
+    /// A barrier for a version that does not exist yet stays pending.
+    fn unbound(mut self) -> Self {
+        self.version = None;
+        self
+    }
+}

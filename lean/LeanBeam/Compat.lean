@@ -1,0 +1,118 @@
+import Lean.Server.FileWorker.RequestHandling
+
+/-!
+# Access to Lean that differs between releases
+
+Owns every use of a Lean API that is known, or likely, to change between the supported releases (4.28 and later), so that
+a new release is dealt with in this file alone. Must never hold behaviour of ours.
+
+Where two releases disagree, the definition is written as a list of alternatives, `by first | exact new | exact old`:
+the elaborator of the toolchain at hand takes the first one that it understands, and a toolchain that understands none
+stops the build of the extension with an error that names the accessor.
+-/
+
+open Lean Server FileWorker Language
+
+namespace LeanBeam.Compat
+
+/-- Tasks that finish when the request is cancelled by the client, or overtaken by an edit.
+They finish with `none` when the request is dropped instead. -/
+def stopSignals (tk : RequestCancellationToken) : List (Task (Option Unit)) := by
+  first
+  | exact [tk.requestCancellationPromise.result?, tk.editCancellationPromise.result?]
+
+/-- The result of Lean's own "goals at position" search, which waits only for the snapshots it needs. -/
+def goalsAt (doc : EditableDocument) (pos : String.Pos.Raw) : Task (Option (List Elab.GoalsAtResult)) := by
+  first
+  | exact (findGoalsAt? doc pos).task
+  | exact findGoalsAt? doc pos
+
+/-- The first command snapshot (the header counts as one) that satisfies `p`; waits for the commands before it. -/
+def findCommand (doc : EditableDocument) (p : Snapshots.Snapshot → Bool) :
+    Task (Except IO.Error (Option Snapshots.Snapshot)) := by
+  first
+  | exact (doc.cmdSnaps.waitFind? p).task
+  | exact doc.cmdSnaps.waitFind? p
+
+/-- All command snapshots, the header first, once the whole document is elaborated. -/
+def allCommands (doc : EditableDocument) : Task (List Snapshots.Snapshot) := by
+  first
+  | exact (doc.cmdSnaps.waitAll).task.map (sync := true) (·.1)
+  | exact (doc.cmdSnaps.waitAll).map (sync := true) (·.1)
+
+/-- Finishes when Lean has reported every snapshot of this document version (or was told to stop by an edit). -/
+def reported (doc : EditableDocument) : Task Unit := by
+  first
+  | exact doc.reporter.task
+  | exact doc.reporter
+
+/-- The diagnostics collected so far for this document version. Releases with a diagnostics mutex (4.32 and later) add
+the sticky ones ("Imports are out of date ..."); before that the sticky ones are out of a request handler's reach. -/
+def currentDiagnostics (doc : EditableDocument) : BaseIO (Array Lsp.Diagnostic) := by
+  first
+  | exact do return (← doc.diagnosticsRef.get).map (·.toDiagnostic)
+  | exact do return (← doc.collectCurrentDiagnostics).toArray.map (·.toDiagnostic)
+
+/-- Modules named by the header, without the implicit `Init`, and without the nameless one of a malformed `import`. -/
+def headerImports (doc : EditableDocument) : Array Name :=
+  (Elab.headerToImports ⟨doc.initSnap.stx⟩ (includeInit := false)).map (·.module) |>.filter (!·.isAnonymous)
+
+/-- The document's whole snapshot tree. -/
+def snapshotTree (doc : EditableDocument) : SnapshotTree :=
+  toSnapshotTree doc.initSnap
+
+/-- The info trees of a command, those of its asynchronous parts included. -/
+def infoTrees (command : Snapshots.Snapshot) : Task (PersistentArray Elab.InfoTree) :=
+  command.cmdState.infoState.substituteLazy.map (sync := true) (·.trees)
+
+/-- The declaration whose body an environment belongs to, if it is restricted to one: only names below it may be added. -/
+def bodyOf? (env : Environment) : Option Name := env.asyncPrefix?
+
+/-- Finishes when everything in `env` has passed the kernel. -/
+def kernelChecked (env : Environment) : Task Unit := by
+  first
+  | exact env.checked.map (sync := true) fun _ => ()
+  | exact .pure ()
+
+/-- The task behind the answer to a request. -/
+def taskOf (t : RequestTask α) : Task (Except RequestError α) := by
+  first
+  | exact t.task
+  | exact t
+
+/-- The part of `s` between two byte positions. -/
+def slice (s : String) (start stop : String.Pos.Raw) : String := by
+  first
+  | exact String.Pos.Raw.extract s start stop
+  | exact s.extract start stop
+
+/-- A parser that skips leading blanks and comments and then wants one phrase of a syntax category. -/
+def categoryFn (category : Name) : Parser.ParserFn :=
+  Parser.andthenFn Parser.whitespace (Parser.categoryParserFn category)
+
+/-- Context for running elaborators outside of the file. Heartbeats start afresh. -/
+def coreContext (text : FileMap) (options : Options) (currNamespace : Name) (openDecls : List OpenDecl)
+    (cancelTk : IO.CancelToken) : BaseIO Core.Context := do
+  return {
+    fileName := "<runAt>"
+    fileMap := text
+    options, currNamespace, openDecls
+    maxRecDepth := maxRecDepth.get options
+    maxHeartbeats := Core.getMaxHeartbeats options
+    initHeartbeats := ← IO.getNumHeartbeats
+    inheritedTraceOptions := ← inheritedTraceOptions.get
+    -- Hygiene: names made by a probe must not coincide with those made by the file, whose own context names end in `_hygCtx`.
+    quotContext := `_leanBeam
+    cancelTk? := some cancelTk
+  }
+
+/-- The unifier settings under which commands, and so the tactics in them, elaborate. -/
+def metaContext : Meta.Context := {
+  keyedConfig := Meta.Config.toConfigWithKey { foApprox := true, ctxApprox := true, quasiPatternApprox := true }
+}
+
+/-- Messages that nothing has shown yet. -/
+def unreported (log : MessageLog) : Array Message :=
+  if log.hasUnreported then log.unreported.toArray else #[]
+
+end LeanBeam.Compat

@@ -1,0 +1,3 @@
+//! The project's own checks. Depends on nothing of ours, so that it can judge all of it.
+
+pub mod tidy;
