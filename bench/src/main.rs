@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
 
-const TEXT: &str = "theorem t (p q : Prop) (hp : p) (hq : q) : p ∧ q := by\n  constructor\n  · exact hp\n  · exact hq\n";
+const TEXT: &str =
+    "theorem t (p q : Prop) (hp : p) (hq : q) : p ∧ q := by\n  constructor\n  · exact hp\n  · exact hq\n";
 
 fn main() -> Result<(), Failure> {
     let rounds: usize = std::env::args().nth(1).map_or(Ok(100), |n| n.parse())?;
@@ -35,7 +36,12 @@ fn main() -> Result<(), Failure> {
     cli.json(&["run-at", "A.lean", "1", "1", "2", "exact ⟨hp, hq⟩"])?;
     let socket = Daemon::find(&root)?;
 
-    let mut figures = [Samples::new("raw probe to the worker"), Samples::new("through the daemon's socket"), Samples::new("whole `lean-beam run-at`"), Samples::new("`lean-beam version`")];
+    let mut figures = [
+        Samples::new("raw probe to the worker"),
+        Samples::new("through the daemon's socket"),
+        Samples::new("whole `lean-beam run-at`"),
+        Samples::new("`lean-beam version`"),
+    ];
     for round in 0..rounds + 5 {
         let times = [
             timed(|| runtime.block_on(probe(&raw, &root)))?,
@@ -89,7 +95,11 @@ impl Samples {
 /// The release build beside this benchmark.
 fn program() -> Result<PathBuf, Failure> {
     let path = std::env::current_exe()?.with_file_name("lean-beam");
-    if path.exists() { Ok(path) } else { Err(format!("{} is missing; `cargo build --release` first", path.display()).into()) }
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(format!("{} is missing; `cargo build --release` first", path.display()).into())
+    }
 }
 
 async fn raw_worker(root: &AbsPath) -> Result<Session, Failure> {
@@ -138,7 +148,12 @@ impl Cli {
     fn json(&self, args: &[&str]) -> Result<Value, Failure> {
         let out = Command::new(&self.program).args(args).current_dir(&self.root).stdin(Stdio::null()).output()?;
         if !out.status.success() {
-            return Err(format!("lean-beam {args:?}: {}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr)).into());
+            return Err(format!(
+                "lean-beam {args:?}: {}{}",
+                String::from_utf8_lossy(&out.stdout),
+                String::from_utf8_lossy(&out.stderr)
+            )
+            .into());
         }
         let value: Value = serde_json::from_slice(&out.stdout)?;
         if args[0] == "run-at" {

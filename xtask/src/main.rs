@@ -6,12 +6,7 @@ use xtask::tidy;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => {
             let complaints = tidy::check(&tidy::repository());
             for line in &complaints {

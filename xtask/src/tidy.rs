@@ -15,21 +15,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["beam-base"]),
     ("toolchain", &["beam-base"]),
     ("session", &["beam-base"]),
-    (
-        "broker",
-        &["beam-base", "beam-session", "beam-toolchain", "beam-wire"],
-    ),
+    ("broker", &["beam-base", "beam-session", "beam-toolchain", "beam-wire"]),
     ("mcp", &["beam-base", "beam-broker", "beam-wire"]),
-    (
-        "cli",
-        &[
-            "beam-base",
-            "beam-broker",
-            "beam-mcp",
-            "beam-toolchain",
-            "beam-wire",
-        ],
-    ),
+    ("cli", &["beam-base", "beam-broker", "beam-mcp", "beam-toolchain", "beam-wire"]),
     ("testkit", &["beam-base"]),
 ];
 
@@ -48,9 +36,7 @@ pub struct File {
 /// The repository this crate was built in.
 #[must_use]
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 /// Runs every check; each complaint names a place and a rule.
@@ -84,13 +70,8 @@ fn read_tree(root: &Path) -> Vec<File> {
                 if !matches!(name.as_str(), "target" | ".git" | ".beam" | "node_modules") {
                     queue.push(path);
                 }
-            } else if let (Ok(text), Ok(rel)) =
-                (std::fs::read_to_string(&path), path.strip_prefix(root))
-            {
-                out.push(File {
-                    path: rel.to_string_lossy().into_owned(),
-                    text,
-                });
+            } else if let (Ok(text), Ok(rel)) = (std::fs::read_to_string(&path), path.strip_prefix(root)) {
+                out.push(File { path: rel.to_string_lossy().into_owned(), text });
             }
         }
     }
@@ -102,18 +83,11 @@ fn read_tree(root: &Path) -> Vec<File> {
 fn arrows(files: &[File]) -> Vec<String> {
     let mut out = Vec::new();
     for file in files {
-        let Some(name) = file
-            .path
-            .strip_prefix("crates/")
-            .and_then(|p| p.strip_suffix("/Cargo.toml"))
-        else {
+        let Some(name) = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) else {
             continue;
         };
         let Some((_, allowed)) = ARROWS.iter().find(|(n, _)| *n == name) else {
-            out.push(format!(
-                "{}: a crate that the layering in xtask/src/tidy.rs does not know",
-                file.path
-            ));
+            out.push(format!("{}: a crate that the layering in xtask/src/tidy.rs does not know", file.path));
             continue;
         };
         let mut section = "";
@@ -136,22 +110,13 @@ fn rust_file(file: &File) -> Vec<String> {
     let mut out = Vec::new();
     let lines: Vec<&str> = file.text.lines().collect();
     if lines.len() > FILE_LINES {
-        out.push(format!(
-            "{}: {} lines, more than {FILE_LINES}; where is the seam?",
-            file.path,
-            lines.len()
-        ));
+        out.push(format!("{}: {} lines, more than {FILE_LINES}; where is the seam?", file.path, lines.len()));
     }
-    let first = lines
-        .iter()
-        .find(|l| !l.trim().is_empty() && !l.starts_with("#!["));
+    let first = lines.iter().find(|l| !l.trim().is_empty() && !l.starts_with("#!["));
     if !first.is_some_and(|l| l.starts_with("//!")) {
         out.push(format!("{}: does not open with `//!`", file.path));
     }
-    let tests_from = lines
-        .iter()
-        .position(|l| l.trim() == "#[cfg(test)]")
-        .unwrap_or(lines.len());
+    let tests_from = lines.iter().position(|l| l.trim() == "#[cfg(test)]").unwrap_or(lines.len());
     let is_test_file = file.path.contains("/tests/");
     for (n, line) in lines.iter().enumerate().take(tests_from) {
         if !is_test_file
@@ -159,11 +124,7 @@ fn rust_file(file: &File) -> Vec<String> {
             && !file.path.ends_with("build.rs")
             && prints(line)
         {
-            out.push(format!(
-                "{}:{}: prints; only the front ends may",
-                file.path,
-                n + 1
-            ));
+            out.push(format!("{}:{}: prints; only the front ends may", file.path, n + 1));
         }
     }
     if !is_test_file {
@@ -174,16 +135,9 @@ fn rust_file(file: &File) -> Vec<String> {
 
 fn prints(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    [
-        "println!",
-        "print!",
-        "eprintln!",
-        "eprint!",
-        "io::stdout()",
-        "io::stderr()",
-    ]
-    .iter()
-    .any(|call| code.contains(call))
+    ["println!", "print!", "eprintln!", "eprint!", "io::stdout()", "io::stderr()"]
+        .iter()
+        .any(|call| code.contains(call))
 }
 
 /// Functions that are too long. The formatter guarantees that a function ends at a brace of its own indentation.
@@ -199,12 +153,7 @@ fn functions(file: &File, lines: &[&str]) -> Vec<String> {
             continue;
         };
         if len + 1 > FUNCTION_LINES {
-            out.push(format!(
-                "{}:{}: `{name}` has {} lines, more than {FUNCTION_LINES}",
-                file.path,
-                n + 1,
-                len + 1
-            ));
+            out.push(format!("{}:{}: `{name}` has {} lines, more than {FUNCTION_LINES}", file.path, n + 1, len + 1));
         }
     }
     out
@@ -214,14 +163,7 @@ fn function_name(line: &str) -> Option<&str> {
     let mut rest = line;
     loop {
         let before = rest;
-        for word in [
-            "pub(crate) ",
-            "pub(super) ",
-            "pub ",
-            "const ",
-            "async ",
-            "unsafe ",
-        ] {
+        for word in ["pub(crate) ", "pub(super) ", "pub ", "const ", "async ", "unsafe "] {
             rest = rest.strip_prefix(word).unwrap_or(rest);
         }
         if rest == before {
@@ -262,8 +204,7 @@ fn invariants(files: &[File]) -> Vec<String> {
                 && let Some((id, _)) = rest.split_once("**")
                 && is_id(id)
             {
-                ids.entry(id.to_owned())
-                    .or_insert_with(|| format!("{}:{}", file.path, n + 1));
+                ids.entry(id.to_owned()).or_insert_with(|| format!("{}:{}", file.path, n + 1));
             }
         }
         named.extend(named_by_tests(&file.text));
@@ -276,9 +217,7 @@ fn invariants(files: &[File]) -> Vec<String> {
 
 fn is_id(id: &str) -> bool {
     let mut chars = id.chars();
-    chars.next().is_some_and(|c| c.is_ascii_uppercase())
-        && id.len() > 1
-        && chars.all(|c| c.is_ascii_digit())
+    chars.next().is_some_and(|c| c.is_ascii_uppercase()) && id.len() > 1 && chars.all(|c| c.is_ascii_digit())
 }
 
 fn named_by_tests(text: &str) -> Vec<String> {
@@ -289,16 +228,9 @@ fn named_by_tests(text: &str) -> Vec<String> {
             continue;
         };
         // Attributes and documentation directly above the function.
-        let above: Vec<&&str> = lines[..n]
-            .iter()
-            .rev()
-            .take_while(|l| l.starts_with('#') || l.starts_with("///"))
-            .collect();
-        if !above
-            .iter()
-            .any(|l| l.contains("test]") || l.contains("test("))
-            && !text.contains("proptest!")
-        {
+        let above: Vec<&&str> =
+            lines[..n].iter().rev().take_while(|l| l.starts_with('#') || l.starts_with("///")).collect();
+        if !above.iter().any(|l| l.contains("test]") || l.contains("test(")) && !text.contains("proptest!") {
             continue;
         }
         let doc = above
@@ -306,11 +238,7 @@ fn named_by_tests(text: &str) -> Vec<String> {
             .filter_map(|l| l.strip_prefix("///"))
             .flat_map(|l| l.split(|c: char| !c.is_ascii_alphanumeric()));
         out.extend(doc.filter(|w| is_id(w)).map(str::to_owned));
-        out.extend(
-            name.split('_')
-                .take_while(|w| is_id(&w.to_ascii_uppercase()))
-                .map(str::to_ascii_uppercase),
-        );
+        out.extend(name.split('_').take_while(|w| is_id(&w.to_ascii_uppercase())).map(str::to_ascii_uppercase));
     }
     out
 }
@@ -321,17 +249,10 @@ fn coverage(files: &[File]) -> Vec<String> {
         return Vec::new();
     };
     let mut out = Vec::new();
-    for (n, line) in table
-        .text
-        .lines()
-        .enumerate()
-        .filter(|(_, l)| l.starts_with("| R-"))
-    {
+    for (n, line) in table.text.lines().enumerate().filter(|(_, l)| l.starts_with("| R-")) {
         for name in line.split('`').skip(1).step_by(2) {
             let exists = match name.strip_prefix("case ") {
-                Some(case) => files
-                    .iter()
-                    .any(|f| f.path == format!("tests/conformance/{case}.json")),
+                Some(case) => files.iter().any(|f| f.path == format!("tests/conformance/{case}.json")),
                 None => {
                     let function = name.rsplit("::").next().unwrap_or(name);
                     files.iter().any(|f| {
@@ -342,10 +263,7 @@ fn coverage(files: &[File]) -> Vec<String> {
                 }
             };
             if !exists {
-                out.push(format!(
-                    "docs/coverage.md:{}: there is no test `{name}`",
-                    n + 1
-                ));
+                out.push(format!("docs/coverage.md:{}: there is no test `{name}`", n + 1));
             }
         }
     }
@@ -357,10 +275,7 @@ mod tests {
     use super::*;
 
     fn file(path: &str, text: &str) -> File {
-        File {
-            path: path.into(),
-            text: text.into(),
-        }
+        File { path: path.into(), text: text.into() }
     }
 
     #[test]
@@ -375,10 +290,7 @@ mod tests {
 
     #[test]
     fn printing_and_missing_docs_are_seen() {
-        let bad = file(
-            "crates/base/src/x.rs",
-            "fn f() {\n    println!(\"x\");\n}\n",
-        );
+        let bad = file("crates/base/src/x.rs", "fn f() {\n    println!(\"x\");\n}\n");
         assert_eq!(
             rust_file(&bad),
             [
@@ -397,27 +309,18 @@ mod tests {
 
     #[test]
     fn an_invariant_without_a_test_is_seen() {
-        let docs = file(
-            "crates/base/src/lib.rs",
-            "//! x\n//! * **B1** a.\n//! * **B2** b.\n//! * **B3** c.\n",
-        );
+        let docs = file("crates/base/src/lib.rs", "//! x\n//! * **B1** a.\n//! * **B2** b.\n//! * **B3** c.\n");
         let tests = file(
             "crates/base/src/t.rs",
             "//! t\n/// B1 holds.\n#[test]\nfn some() {}\n#[test]\nfn b2_holds() {}\nfn b3_is_no_test() {}\n",
         );
-        assert_eq!(
-            invariants(&[docs, tests]),
-            ["crates/base/src/lib.rs:4: no test names invariant B3"]
-        );
+        assert_eq!(invariants(&[docs, tests]), ["crates/base/src/lib.rs:4: no test names invariant B3"]);
     }
 
     #[test]
     fn a_coverage_row_must_name_a_test_that_exists() {
         let table = file("docs/coverage.md", "| R-001 | `there`, `case gone` |\n");
         let tests = file("crates/base/src/t.rs", "fn there() {}");
-        assert_eq!(
-            coverage(&[table, tests]),
-            ["docs/coverage.md:1: there is no test `case gone`"]
-        );
+        assert_eq!(coverage(&[table, tests]), ["docs/coverage.md:1: there is no test `case gone`"]);
     }
 }

@@ -25,8 +25,7 @@ impl Deadline {
     /// Time left; zero when past, `None` when there is no deadline.
     #[must_use]
     pub fn remaining(self) -> Option<Duration> {
-        self.0
-            .map(|at| at.saturating_duration_since(Instant::now()))
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Whether the point has passed.

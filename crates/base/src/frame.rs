@@ -30,19 +30,12 @@ pub enum FrameError {
 }
 
 /// Reads one `Content-Length` frame; `None` at a clean end of stream. Other header fields are ignored.
-pub async fn read_lsp<R: AsyncBufRead + Unpin>(
-    r: &mut R,
-    cap: usize,
-) -> Result<Option<Vec<u8>>, FrameError> {
+pub async fn read_lsp<R: AsyncBufRead + Unpin>(r: &mut R, cap: usize) -> Result<Option<Vec<u8>>, FrameError> {
     let mut length = None;
     let mut first = true;
     loop {
         let Some(line) = read_line(r).await? else {
-            return if first {
-                Ok(None)
-            } else {
-                Err(FrameError::Truncated)
-            };
+            return if first { Ok(None) } else { Err(FrameError::Truncated) };
         };
         first = false;
         let line = line.strip_suffix('\r').unwrap_or(&line);
@@ -61,10 +54,7 @@ pub async fn read_lsp<R: AsyncBufRead + Unpin>(
 }
 
 /// Reads one length-line frame; `None` at a clean end of stream.
-pub async fn read_counted<R: AsyncBufRead + Unpin>(
-    r: &mut R,
-    cap: usize,
-) -> Result<Option<Vec<u8>>, FrameError> {
+pub async fn read_counted<R: AsyncBufRead + Unpin>(r: &mut R, cap: usize) -> Result<Option<Vec<u8>>, FrameError> {
     let Some(line) = read_line(r).await? else {
         return Ok(None);
     };
@@ -111,26 +101,16 @@ async fn read_line<R: AsyncBufRead + Unpin>(r: &mut R) -> Result<Option<String>,
             FrameError::Truncated
         });
     }
-    String::from_utf8(line)
-        .map(Some)
-        .map_err(|e| FrameError::Header(shorten(&String::from_utf8_lossy(e.as_bytes()))))
+    String::from_utf8(line).map(Some).map_err(|e| FrameError::Header(shorten(&String::from_utf8_lossy(e.as_bytes()))))
 }
 
-async fn read_body<R: AsyncBufRead + Unpin>(
-    r: &mut R,
-    size: u64,
-    cap: usize,
-) -> Result<Vec<u8>, FrameError> {
+async fn read_body<R: AsyncBufRead + Unpin>(r: &mut R, size: u64, cap: usize) -> Result<Vec<u8>, FrameError> {
     match usize::try_from(size) {
         Ok(n) if n <= cap => {
             // Grows with what arrives: an announced size is a claim, not a reason to allocate.
             let mut body = Vec::with_capacity(n.min(64 * 1024));
             r.take(size).read_to_end(&mut body).await?;
-            if body.len() == n {
-                Ok(body)
-            } else {
-                Err(FrameError::Truncated)
-            }
+            if body.len() == n { Ok(body) } else { Err(FrameError::Truncated) }
         }
         _ => Err(FrameError::TooLarge { size, cap }),
     }
@@ -147,10 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn run<F: Future>(f: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(f)
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(f)
     }
 
     #[test]
@@ -161,19 +138,13 @@ mod tests {
             write_lsp(&mut buf, "\"ü\"".as_bytes()).await.unwrap();
             let mut r = &buf[..];
             assert_eq!(read_lsp(&mut r, 10).await.unwrap().unwrap(), b"{}");
-            assert_eq!(
-                read_lsp(&mut r, 10).await.unwrap().unwrap(),
-                "\"ü\"".as_bytes()
-            );
+            assert_eq!(read_lsp(&mut r, 10).await.unwrap().unwrap(), "\"ü\"".as_bytes());
             assert!(read_lsp(&mut r, 10).await.unwrap().is_none());
 
             let mut buf = Vec::new();
             write_counted(&mut buf, b"[1]").await.unwrap();
             assert_eq!(buf, b"3\n[1]");
-            assert_eq!(
-                read_counted(&mut &buf[..], 10).await.unwrap().unwrap(),
-                b"[1]"
-            );
+            assert_eq!(read_counted(&mut &buf[..], 10).await.unwrap().unwrap(), b"[1]");
         });
     }
 
@@ -184,31 +155,16 @@ mod tests {
                 read_counted(&mut &b"11\nxxxxxxxxxxx"[..], 10).await,
                 Err(FrameError::TooLarge { size: 11, cap: 10 })
             ));
-            assert!(matches!(
-                read_counted(&mut &b"+1\nx"[..], 10).await,
-                Err(FrameError::Header(_))
-            ));
-            assert!(matches!(
-                read_counted(&mut &b"5\nxx"[..], 10).await,
-                Err(FrameError::Truncated)
-            ));
+            assert!(matches!(read_counted(&mut &b"+1\nx"[..], 10).await, Err(FrameError::Header(_))));
+            assert!(matches!(read_counted(&mut &b"5\nxx"[..], 10).await, Err(FrameError::Truncated)));
             assert!(matches!(
                 read_counted(&mut &b"99999999999999999999999\n"[..], 10).await,
                 Err(FrameError::Header(_))
             ));
-            assert!(matches!(
-                read_lsp(&mut &b"Content-Type: x\r\n\r\n"[..], 10).await,
-                Err(FrameError::Header(_))
-            ));
-            assert!(matches!(
-                read_lsp(&mut &b"[DEBUG] hello\n"[..], 10).await,
-                Err(FrameError::Header(_))
-            ));
+            assert!(matches!(read_lsp(&mut &b"Content-Type: x\r\n\r\n"[..], 10).await, Err(FrameError::Header(_))));
+            assert!(matches!(read_lsp(&mut &b"[DEBUG] hello\n"[..], 10).await, Err(FrameError::Header(_))));
             let long = vec![b'a'; 3 * MAX_HEADER];
-            assert!(matches!(
-                read_lsp(&mut &long[..], 10).await,
-                Err(FrameError::Header(_))
-            ));
+            assert!(matches!(read_lsp(&mut &long[..], 10).await, Err(FrameError::Header(_))));
         });
     }
 

@@ -21,11 +21,7 @@ impl AbsPath {
     /// Takes an absolute path as it is.
     pub fn new(path: impl Into<PathBuf>) -> Result<Self, NotAbsolute> {
         let path = path.into();
-        if path.is_absolute() {
-            Ok(Self(path))
-        } else {
-            Err(NotAbsolute(path))
-        }
+        if path.is_absolute() { Ok(Self(path)) } else { Err(NotAbsolute(path)) }
     }
 
     /// Resolves links and `..` on the file system; the path must exist.
@@ -82,10 +78,7 @@ impl AbsPath {
     /// Relative to `root` when inside it, else the absolute path: how paths are shown to people.
     #[must_use]
     pub fn display_in(&self, root: &Self) -> String {
-        self.relative_to(root)
-            .unwrap_or(&self.0)
-            .display()
-            .to_string()
+        self.relative_to(root).unwrap_or(&self.0).display().to_string()
     }
 
     /// The borrowed path.
@@ -152,19 +145,13 @@ mod tests {
     fn b1_relative_paths_are_refused() {
         assert!(AbsPath::new("a/b").is_err());
         assert!(serde_json::from_str::<AbsPath>("\"a/b\"").is_err());
-        assert_eq!(
-            serde_json::from_str::<AbsPath>("\"/a/b\"").unwrap(),
-            abs("/a/b")
-        );
+        assert_eq!(serde_json::from_str::<AbsPath>("\"/a/b\"").unwrap(), abs("/a/b"));
     }
 
     #[test]
     fn relative_display_respects_directory_boundaries() {
         assert_eq!(abs("/a/proj2/x").display_in(&abs("/a/proj")), "/a/proj2/x");
-        assert_eq!(
-            abs("/a/proj/x/y.lean").display_in(&abs("/a/proj")),
-            "x/y.lean"
-        );
+        assert_eq!(abs("/a/proj/x/y.lean").display_in(&abs("/a/proj")), "x/y.lean");
     }
 
     #[test]

@@ -42,10 +42,7 @@ pub struct DisplayPos {
 impl From<Utf16Pos> for DisplayPos {
     /// Counts the column in UTF-16 units when the text is not at hand.
     fn from(pos: Utf16Pos) -> Self {
-        Self {
-            line: pos.line.saturating_add(1),
-            column: pos.character.saturating_add(1),
-        }
+        Self { line: pos.line.saturating_add(1), column: pos.character.saturating_add(1) }
     }
 }
 
@@ -67,9 +64,7 @@ pub enum OutOfRange {
         last: u32,
     },
     /// The line is shorter.
-    #[error(
-        "character {character} is beyond the end of line {line}, whose last position is {last}"
-    )]
+    #[error("character {character} is beyond the end of line {line}, whose last position is {last}")]
     Character {
         /// The line.
         line: u32,
@@ -91,12 +86,7 @@ impl LineIndex {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut starts = vec![0];
-        starts.extend(
-            text.bytes()
-                .enumerate()
-                .filter(|&(_, b)| b == b'\n')
-                .map(|(i, _)| i + 1),
-        );
+        starts.extend(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(i, _)| i + 1));
         Self { starts }
     }
 
@@ -110,10 +100,7 @@ impl LineIndex {
         let n = usize::try_from(line).ok()?;
         let start = *self.starts.get(n)?;
         let body = match self.starts.get(n + 1) {
-            Some(&next) => text
-                .get(start..next - 1)?
-                .strip_suffix('\r')
-                .unwrap_or(text.get(start..next - 1)?),
+            Some(&next) => text.get(start..next - 1)?.strip_suffix('\r').unwrap_or(text.get(start..next - 1)?),
             None => text.get(start..)?,
         };
         Some((start, body))
@@ -121,10 +108,8 @@ impl LineIndex {
 
     /// Byte offset of a position. A position inside a surrogate pair counts as the start of its character.
     pub fn to_byte(&self, text: &str, pos: Utf16Pos) -> Result<ByteOffset, OutOfRange> {
-        let (start, body) = self.line(text, pos.line).ok_or(OutOfRange::Line {
-            line: pos.line,
-            last: self.last_line(),
-        })?;
+        let (start, body) =
+            self.line(text, pos.line).ok_or(OutOfRange::Line { line: pos.line, last: self.last_line() })?;
         let mut units = 0u32;
         for (i, ch) in body.char_indices() {
             let next = units + u32::try_from(ch.len_utf16()).unwrap_or(2);
@@ -136,11 +121,7 @@ impl LineIndex {
         if pos.character == units {
             Ok(ByteOffset(start + body.len()))
         } else {
-            Err(OutOfRange::Character {
-                line: pos.line,
-                character: pos.character,
-                last: units,
-            })
+            Err(OutOfRange::Character { line: pos.line, character: pos.character, last: units })
         }
     }
 
@@ -153,10 +134,7 @@ impl LineIndex {
         }
         let n = self.starts.partition_point(|&s| s <= at) - 1;
         let units: usize = text[self.starts[n]..at].chars().map(char::len_utf16).sum();
-        Utf16Pos {
-            line: u32::try_from(n).unwrap_or(u32::MAX),
-            character: u32::try_from(units).unwrap_or(u32::MAX),
-        }
+        Utf16Pos { line: u32::try_from(n).unwrap_or(u32::MAX), character: u32::try_from(units).unwrap_or(u32::MAX) }
     }
 }
 
@@ -174,14 +152,7 @@ mod tests {
         let text = "-- 😀\nx";
         let ix = LineIndex::new(text);
         assert_eq!(ix.to_byte(text, at(0, 5)), Ok(ByteOffset(7)));
-        assert_eq!(
-            ix.to_byte(text, at(0, 6)),
-            Err(OutOfRange::Character {
-                line: 0,
-                character: 6,
-                last: 5
-            })
-        );
+        assert_eq!(ix.to_byte(text, at(0, 6)), Err(OutOfRange::Character { line: 0, character: 6, last: 5 }));
         assert_eq!(ix.to_utf16(text, ByteOffset(7)), at(0, 5));
     }
 
@@ -199,21 +170,14 @@ mod tests {
         let text = "a\n";
         let ix = LineIndex::new(text);
         assert_eq!(ix.to_byte(text, at(1, 0)), Ok(ByteOffset(2)));
-        assert_eq!(
-            ix.to_byte(text, at(2, 0)),
-            Err(OutOfRange::Line { line: 2, last: 1 })
-        );
+        assert_eq!(ix.to_byte(text, at(2, 0)), Err(OutOfRange::Line { line: 2, last: 1 }));
     }
 
     /// A slow model: walk the characters, counting lines and units.
     fn naive(text: &str, pos: Utf16Pos) -> Option<usize> {
         let (mut line, mut unit) = (0, 0);
         for (i, ch) in text.char_indices() {
-            if line == pos.line
-                && unit <= pos.character
-                && pos.character < unit + ch.len_utf16() as u32
-                && ch != '\n'
-            {
+            if line == pos.line && unit <= pos.character && pos.character < unit + ch.len_utf16() as u32 && ch != '\n' {
                 let crlf = ch == '\r' && text[i + 1..].starts_with('\n');
                 return (!crlf || unit == pos.character).then_some(i);
             }

@@ -129,42 +129,27 @@ impl Incoming {
     /// Reads one message body.
     pub fn parse(body: &[u8]) -> Result<Self, BadMessage> {
         let env: Envelope<'_> = serde_json::from_slice(body)?;
-        let id = env
-            .id
-            .filter(|id| id.get() != "null")
-            .map(|id| RequestId(id.to_owned()));
+        let id = env.id.filter(|id| id.get() != "null").map(|id| RequestId(id.to_owned()));
         let params = env.params.map(ToOwned::to_owned);
         // `"result": null` is a result, and the derive reads it as absent; the raw text decides.
         let has_null_result = env.method.is_none() && env.result.is_none() && env.error.is_none();
         match (env.method, id, env.result, env.error) {
             (Some(method), Some(id), None, None) => Ok(Self::Request { id, method, params }),
             (Some(method), None, None, None) => Ok(Self::Notification { method, params }),
-            (None, id, Some(result), None) => Ok(Self::Response {
-                id,
-                outcome: Ok(result.to_owned()),
-            }),
-            (None, id, None, Some(error)) => Ok(Self::Response {
-                id,
-                outcome: Err(error),
-            }),
+            (None, id, Some(result), None) => Ok(Self::Response { id, outcome: Ok(result.to_owned()) }),
+            (None, id, None, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
             (None, Some(id), None, None) if has_null_result && has_key(body, "result") => {
-                Ok(Self::Response {
-                    id: Some(id),
-                    outcome: Ok(RawValue::NULL.to_owned()),
-                })
+                Ok(Self::Response { id: Some(id), outcome: Ok(RawValue::NULL.to_owned()) })
             }
             (None, _, None, None) => Err(BadMessage::Shape("neither method, result nor error")),
-            _ => Err(BadMessage::Shape(
-                "method, result and error exclude each other",
-            )),
+            _ => Err(BadMessage::Shape("method, result and error exclude each other")),
         }
     }
 }
 
 /// Whether the top-level object has the key, whatever its value.
 fn has_key(body: &[u8], key: &str) -> bool {
-    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body)
-        .is_ok_and(|m| m.contains_key(key))
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok_and(|m| m.contains_key(key))
 }
 
 /// What we send.
@@ -184,11 +169,7 @@ pub struct Outgoing<'a, P: Serialize> {
 }
 
 /// The body of a request.
-pub fn request(
-    id: &RequestId,
-    method: &str,
-    params: impl Serialize,
-) -> serde_json::Result<Vec<u8>> {
+pub fn request(id: &RequestId, method: &str, params: impl Serialize) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Outgoing {
         jsonrpc: "2.0",
         id: Some(id),
@@ -212,10 +193,7 @@ pub fn notification(method: &str, params: impl Serialize) -> serde_json::Result<
 }
 
 /// The body of an answer to a request of the peer's.
-pub fn response(
-    id: &RequestId,
-    outcome: Result<&RawValue, &RpcError>,
-) -> serde_json::Result<Vec<u8>> {
+pub fn response(id: &RequestId, outcome: Result<&RawValue, &RpcError>) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Outgoing::<()> {
         jsonrpc: "2.0",
         id: Some(id),
@@ -238,47 +216,27 @@ mod tests {
     #[test]
     fn b4_ids_round_trip_as_spelled() {
         for id in ["1", "\"1\"", "1.0", "1e0", "\"\\u0031\"", "-0"] {
-            let Incoming::Request { id: got, .. } =
-                parse(&format!(r#"{{"id":{id},"method":"m"}}"#))
-            else {
-                panic!()
-            };
+            let Incoming::Request { id: got, .. } = parse(&format!(r#"{{"id":{id},"method":"m"}}"#)) else { panic!() };
             assert_eq!(got.as_json(), id);
             let out = response(&got, Ok(RawValue::NULL)).unwrap();
-            assert_eq!(
-                String::from_utf8(out).unwrap(),
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#)
-            );
+            assert_eq!(String::from_utf8(out).unwrap(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#));
         }
-        assert_ne!(
-            RequestId::from_u64(1),
-            serde_json::from_str("\"1\"").unwrap()
-        );
+        assert_ne!(RequestId::from_u64(1), serde_json::from_str("\"1\"").unwrap());
         assert_eq!(RequestId::from_u64(7).as_u64(), Some(7));
-        assert_eq!(
-            serde_json::from_str::<RequestId>("\"7\"").unwrap().as_u64(),
-            None
-        );
+        assert_eq!(serde_json::from_str::<RequestId>("\"7\"").unwrap().as_u64(), None);
     }
 
     #[test]
     fn null_result_is_a_result() {
-        let Incoming::Response { outcome, .. } = parse(r#"{"id":4,"result":null}"#) else {
-            panic!()
-        };
+        let Incoming::Response { outcome, .. } = parse(r#"{"id":4,"result":null}"#) else { panic!() };
         assert_eq!(outcome.unwrap().get(), "null");
     }
 
     #[test]
     fn shapes_that_are_no_message() {
-        for bad in [
-            "",
-            "[]",
-            "{}",
-            r#"{"id":1}"#,
-            r#"{"id":1,"result":1,"error":{"code":1,"message":""}}"#,
-            r#"{"method":3}"#,
-        ] {
+        for bad in
+            ["", "[]", "{}", r#"{"id":1}"#, r#"{"id":1,"result":1,"error":{"code":1,"message":""}}"#, r#"{"method":3}"#]
+        {
             assert!(Incoming::parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }

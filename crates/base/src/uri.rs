@@ -11,9 +11,7 @@ pub fn from_path(path: &AbsPath) -> String {
     let mut out = String::from("file://");
     for &byte in path.as_path().as_os_str().as_bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte))
-            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
             _ => {
                 const HEX: &[u8; 16] = b"0123456789ABCDEF";
                 out.push('%');

@@ -98,22 +98,55 @@ async fn checks(session: &Session, path: &AbsPath) -> Result<(), String> {
     let p = Probe { session, path, deadline: Deadline::after(LIMIT) };
 
     let r = p.run_at(1, 2, "exact ⟨hp, hq⟩").await?;
-    expect("a closing tactic must succeed and leave no goal", r["success"] == true && r["proofState"]["goals"] == json!([]), &r)?;
+    expect(
+        "a closing tactic must succeed and leave no goal",
+        r["success"] == true && r["proofState"]["goals"] == json!([]),
+        &r,
+    )?;
     let r = p.run_at(1, 2, "exact hp").await?;
-    expect("a wrong tactic must fail with an error and the untouched goal", r["success"] == false && r["messages"][0]["severity"] == "error" && r["proofState"]["goals"][0]["target"] == "p ∧ q" && r["handle"].is_null(), &r)?;
+    expect(
+        "a wrong tactic must fail with an error and the untouched goal",
+        r["success"] == false
+            && r["messages"][0]["severity"] == "error"
+            && r["proofState"]["goals"][0]["target"] == "p ∧ q"
+            && r["handle"].is_null(),
+        &r,
+    )?;
     let r = p.run_at(1, 2, "constructor").await?;
-    expect("a splitting tactic must leave two goals and a handle", r["proofState"]["goals"].as_array().is_some_and(|g| g.len() == 2) && r["handle"].is_object(), &r)?;
+    expect(
+        "a splitting tactic must leave two goals and a handle",
+        r["proofState"]["goals"].as_array().is_some_and(|g| g.len() == 2) && r["handle"].is_object(),
+        &r,
+    )?;
     let next = json!({ "textDocument": { "uri": uri::from_path(path) }, "handle": r["handle"], "text": "exact hp" });
     let r = p.ask("$/lean/runWith", next).await?;
-    expect("a continuation must see the state behind its handle", r["success"] == true && r["proofState"]["goals"][0]["target"] == "q", &r)?;
+    expect(
+        "a continuation must see the state behind its handle",
+        r["success"] == true && r["proofState"]["goals"][0]["target"] == "q",
+        &r,
+    )?;
     let r = p.run_at(6, 0, "#eval (double [3], (List.range 4).foldl (· + ·) 0)").await?;
-    expect("generated code must run", r["success"] == true && r["messages"][0]["text"].as_str().map(str::trim) == Some("([6], 6)"), &r)?;
-    let goals = p.ask("$/lean/goalsPrev", json!({ "textDocument": p.document(), "position": { "line": 2, "character": 4 } })).await?;
-    expect("goals must be found", goals["goals"][0]["target"] == "p" && goals["goals"][0]["hyps"].as_array().is_some_and(|h| h.len() == 3), &goals)?;
+    expect(
+        "generated code must run",
+        r["success"] == true && r["messages"][0]["text"].as_str().map(str::trim) == Some("([6], 6)"),
+        &r,
+    )?;
+    let goals = p
+        .ask("$/lean/goalsPrev", json!({ "textDocument": p.document(), "position": { "line": 2, "character": 4 } }))
+        .await?;
+    expect(
+        "goals must be found",
+        goals["goals"][0]["target"] == "p" && goals["goals"][0]["hyps"].as_array().is_some_and(|h| h.len() == 3),
+        &goals,
+    )?;
     let b = p.ask("$/beam/waitForDiagnostics", json!({ "uri": uri::from_path(path), "version": 1 })).await?;
     let verdict = &b["saveReadiness"];
     let hash = format!("{:016x}", beam_session::lean_text_hash(TEXT));
-    expect("the barrier must see the error and this text", verdict["saveReady"] == false && verdict["textHash"] == hash.as_str(), &b)
+    expect(
+        "the barrier must see the error and this text",
+        verdict["saveReady"] == false && verdict["textHash"] == hash.as_str(),
+        &b,
+    )
 }
 
 /// Why there is no worker to start for a project.
@@ -143,9 +176,16 @@ impl fmt::Display for PrepareError {
 impl std::error::Error for PrepareError {}
 
 /// From a project to the command that starts its workers: finds the toolchain, builds and qualifies the extension if that was not done yet. Blocking; minutes on first use.
-pub fn prepare(root: &AbsPath, env: &HostEnv, choice: &Choice, qualify: &dyn Qualify, progress: &dyn Progress) -> Result<WorkerLaunch, PrepareError> {
+pub fn prepare(
+    root: &AbsPath,
+    env: &HostEnv,
+    choice: &Choice,
+    qualify: &dyn Qualify,
+    progress: &dyn Progress,
+) -> Result<WorkerLaunch, PrepareError> {
     let toolchain = beam_toolchain::resolve(root, env, choice).map_err(PrepareError::Resolve)?;
     let store = Store::open(env).map_err(PrepareError::Store)?;
-    let extension = beam_toolchain::ensure_extension(&toolchain, &store, env, qualify, progress).map_err(PrepareError::Extension)?;
+    let extension = beam_toolchain::ensure_extension(&toolchain, &store, env, qualify, progress)
+        .map_err(PrepareError::Extension)?;
     beam_toolchain::worker_launch(&toolchain, &extension, root, env).map_err(PrepareError::Launch)
 }

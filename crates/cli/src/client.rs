@@ -17,14 +17,16 @@ pub fn run(ctx: &Context, args: &ClientArgs) -> Result<Ending, CliError> {
     let body = match &args.request {
         // As written: the broker's view of bytes that are no JSON is what this tool is for.
         Json::Inline(text) => text.clone(),
-        other => input::text(
-            &match other {
-                Json::File(path) => crate::args::Text::File(path.clone()),
-                _ => crate::args::Text::Stdin,
-            },
-            &ctx.cwd,
-        )?
-        .text,
+        other => {
+            input::text(
+                &match other {
+                    Json::File(path) => crate::args::Text::File(path.clone()),
+                    _ => crate::args::Text::Stdin,
+                },
+                &ctx.cwd,
+            )?
+            .text
+        }
     };
     let (endpoint, registry) = endpoint(ctx, args)?;
     let runtime = connect::runtime()?;

@@ -45,8 +45,7 @@ impl Context {
         let env = HostEnv::capture();
         let cwd = AbsPath::current_dir()
             .map_err(|source| CliError::System { what: "the current directory cannot be used", source })?;
-        let request_id =
-            env.var("BEAM_REQUEST_ID").map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned);
+        let request_id = env.var("BEAM_REQUEST_ID").map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned);
         let ui = Ui::new(&env, request_id.as_deref());
         Ok(Self { env, cwd, globals, request_id, ui })
     }

@@ -86,7 +86,9 @@ fn explain(arg: Arg) -> Option<&'static str> {
         Arg::Version => "VERSION    of the document, as update or sync gave it",
         Arg::Line => "LINE       from 0",
         Arg::Character => "CHARACTER  in the line, from 0, in UTF-16 units",
-        Arg::Handle => "HANDLE     a handle, or an answer that holds one: JSON, - for standard input, --handle-file PATH",
+        Arg::Handle => {
+            "HANDLE     a handle, or an answer that holds one: JSON, - for standard input, --handle-file PATH"
+        }
         Arg::Text => {
             "TEXT       words (joined by blanks), -- words (also with dashes), --stdin, or --text-file PATH (line breaks kept)"
         }

@@ -50,13 +50,18 @@ pub fn run(ctx: &Context, dir: Option<&Path>, wish: Option<Wish>) -> Result<Endi
     // Whatever happened: the example's daemon is of no use to anybody any more.
     let _ended = shell.output(&["shutdown".to_owned()], None);
     outcome?;
-    show(&format!("All answers are right. Try your own in {dir}:\n\n{}\n", indent(&shell.line("run-at Example.lean 1 1 2 \"simp_all\""))))?;
+    show(&format!(
+        "All answers are right. Try your own in {dir}:\n\n{}\n",
+        indent(&shell.line("run-at Example.lean 1 1 2 \"simp_all\""))
+    ))?;
     Ok(Ending::Done)
 }
 
 /// The folder of the example: the one that was named, or a new one among the temporary ones.
 fn folder(ctx: &Context, dir: Option<&Path>) -> Result<AbsPath, CliError> {
-    let made = |what: &AbsPath, e: std::io::Error| CliError::Quickstart(format!("cannot make {what}: {e}; name another folder with --dir"));
+    let made = |what: &AbsPath, e: std::io::Error| {
+        CliError::Quickstart(format!("cannot make {what}: {e}; name another folder with --dir"))
+    };
     let dir = match dir {
         Some(dir) => AbsPath::resolve(&ctx.cwd, dir),
         None => {
@@ -98,8 +103,8 @@ fn project(ctx: &Context, dir: &AbsPath, tc: &Toolchain) -> Result<&'static str,
         _ => format!("leanprover/lean4:v{}", tc.version),
     };
     // A name that the lists do not know would be refused in a lean-toolchain file; a lakefile marks a project as well.
-    let known = name == embedded::NAME
-        || Registries::load(&Store::open(&ctx.env)?)?.classify(&name) != Admission::Unsupported;
+    let known =
+        name == embedded::NAME || Registries::load(&Store::open(&ctx.env)?)?.classify(&name) != Admission::Unsupported;
     let (marker, text) = if known {
         ("lean-toolchain", format!("{name}\n"))
     } else {
@@ -113,8 +118,9 @@ fn project(ctx: &Context, dir: &AbsPath, tc: &Toolchain) -> Result<&'static str,
                 let why = format!("{path} exists and is not the example; name an empty folder with --dir");
                 return Err(CliError::Quickstart(why));
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => std::fs::write(&path, text)
-                .map_err(|e| CliError::Quickstart(format!("cannot write {path}: {e}; name another folder with --dir")))?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => std::fs::write(&path, text).map_err(|e| {
+                CliError::Quickstart(format!("cannot write {path}: {e}; name another folder with --dir"))
+            })?,
             Err(e) => return Err(CliError::Quickstart(format!("cannot read {path}: {e}"))),
         }
     }
@@ -130,28 +136,53 @@ fn steps(shell: &Shell) -> Result<(), CliError> {
         [&[verb, FILE], rest].concat().into_iter().map(str::to_owned).collect()
     };
 
-    let answer = shell.ask("Tell Lean about the file. The version is what positions are about.", &file("update", &[]), None)?;
+    let answer =
+        shell.ask("Tell Lean about the file. The version is what positions are about.", &file("update", &[]), None)?;
     expect(&answer, "/result/version", &Value::from(1))?;
 
-    let answer = shell.ask("What is to be shown at `sorry`? (Lines and characters count from 0.)", &at(&["goals", "before"], &[]), None)?;
+    let answer = shell.ask(
+        "What is to be shown at `sorry`? (Lines and characters count from 0.)",
+        &at(&["goals", "before"], &[]),
+        None,
+    )?;
     expect(&answer, "/result/goals/0/target", &Value::from("p ∧ q"))?;
 
-    let answer = shell.ask("Try a tactic there. No goals are left, so it would close the proof.", &at(&["run-at"], &["exact ⟨hp, hq⟩"]), None)?;
+    let answer = shell.ask(
+        "Try a tactic there. No goals are left, so it would close the proof.",
+        &at(&["run-at"], &["exact ⟨hp, hq⟩"]),
+        None,
+    )?;
     expect(&answer, "/result/success", &Value::from(true))?;
     expect(&answer, "/result/proofState/goals", &Value::Array(Vec::new()))?;
 
-    let answer = shell.ask("Try one that fails. That is an answer, too: exit code 0, success false, Lean's words.", &at(&["run-at"], &["exact hp"]), None)?;
+    let answer = shell.ask(
+        "Try one that fails. That is an answer, too: exit code 0, success false, Lean's words.",
+        &at(&["run-at"], &["exact hp"]),
+        None,
+    )?;
     expect(&answer, "/result/success", &Value::from(false))?;
     expect(&answer, "/result/messages/0/severity", &Value::from("error"))?;
 
-    let first = shell.ask("Keep the state after a tactic under a handle: two goals are left.", &at(&["run-at-handle"], &["constructor"]), None)?;
+    let first = shell.ask(
+        "Keep the state after a tactic under a handle: two goals are left.",
+        &at(&["run-at-handle"], &["constructor"]),
+        None,
+    )?;
     expect(&first, "/result/proofState/goals/1/target", &Value::from("q"))?;
-    let second = shell.ask("Go on from the handle. The answer before is the input.", &file("run-with", &["-", "exact hp"]), Some(&first))?;
+    let second = shell.ask(
+        "Go on from the handle. The answer before is the input.",
+        &file("run-with", &["-", "exact hp"]),
+        Some(&first),
+    )?;
     expect(&second, "/result/proofState/goals/0/target", &Value::from("q"))?;
     let last = shell.ask("And again: solved.", &file("run-with", &["-", "exact hq"]), Some(&second))?;
     expect(&last, "/result/proofState/goals", &Value::Array(Vec::new()))?;
 
-    let answer = shell.ask("Wait until Lean has checked the whole file. `sorry` is a warning, and nothing else is wrong.", &file("sync", &[]), None)?;
+    let answer = shell.ask(
+        "Wait until Lean has checked the whole file. `sorry` is a warning, and nothing else is wrong.",
+        &file("sync", &[]),
+        None,
+    )?;
     expect(&answer, "/result/diagnostics/counts/error", &Value::from(0))?;
     expect(&answer, "/result/diagnostics/counts/warning", &Value::from(1))?;
     Ok(())
@@ -238,7 +269,11 @@ fn indent(text: &str) -> String {
 /// For a POSIX shell.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -75,7 +75,10 @@ pub fn switch(env: &HostEnv, name: &str) -> Option<bool> {
 /// Writes the answer: the only thing that ever goes to stdout (C1). Flushed, since the process may stay.
 pub fn answer(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).map_err(CliError::Stdout)
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .map_err(CliError::Stdout)
 }
 
 /// `diagnostic error A.lean:3:1: first line / second line`, positions from 1.

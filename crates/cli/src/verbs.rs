@@ -115,9 +115,7 @@ fn failed(control: &Control, registry: &Registry, failed: Failed) -> CliError {
 
 /// The user's id, or one of our own for commands that an interrupt may have to cancel. That one is never shown.
 fn request_id(ctx: &Context, waits: bool) -> Option<String> {
-    ctx.request_id
-        .clone()
-        .or_else(|| waits.then(|| format!("cli-{}-{:x}", std::process::id(), clock::monotonic())))
+    ctx.request_id.clone().or_else(|| waits.then(|| format!("cli-{}-{:x}", std::process::id(), clock::monotonic())))
 }
 
 fn cancel_id<'a>(call: &Call, id: Option<&'a str>) -> Option<&'a str> {
@@ -170,4 +168,3 @@ async fn hold_until_interrupted(ctx: &Context) -> Result<(), CliError> {
     interrupt.recv().await;
     Ok(())
 }
-

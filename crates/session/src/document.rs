@@ -7,19 +7,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beam_base::AbsPath;
 use beam_base::rpc::{self, Incoming, RequestId, RpcError};
+use beam_base::{AbsPath, Utf16Pos};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::config::BuildMode;
 use crate::error::{ExitReason, Modified, RequestFailure, WorkerExit};
+use crate::ilean::{self, FileIndex, Ident, Rename};
 use crate::life::{self, Life, Live, WorkerSummary};
 use crate::lsp;
 use crate::mirror::{Applied, Mirror, Snapshot, Step};
+use crate::navigate::{self, Composed, Defined, InDocument};
 use crate::notice::{self, DirectImport, Notice};
-use crate::pending::{Answered, Queued, Table};
+use crate::pending::{Answered, Place, Queued, Stopped, Table};
 use crate::process::EndStatus;
 use crate::progress::Progress;
 use crate::reply::{Observation, Reply, tell};
@@ -32,14 +34,39 @@ const HEADER_CHANGED: EndStatus = EndStatus::Code(2);
 
 /// Everything that may be asked of a document task.
 pub(crate) enum ToDocument {
-    Apply { snap: Snapshot, reply: oneshot::Sender<Applied> },
+    Apply {
+        snap: Snapshot,
+        reply: oneshot::Sender<Applied>,
+    },
     Request(Queued),
-    Cancel { key: u64 },
-    KillWorker { reply: oneshot::Sender<bool> },
-    Info { reply: oneshot::Sender<DocumentInfo> },
-    DependencyChanged { uri: String },
+    Cancel {
+        key: u64,
+    },
+    KillWorker {
+        reply: oneshot::Sender<bool>,
+    },
+    Info {
+        reply: oneshot::Sender<DocumentInfo>,
+    },
+    DependencyChanged {
+        uri: String,
+    },
+    Locate {
+        idents: Arc<[Ident]>,
+        reply: oneshot::Sender<InDocument>,
+    },
+    Definitions {
+        reply: oneshot::Sender<Defined>,
+    },
+    /// The answer to a composed request.
+    Made {
+        key: u64,
+        value: Box<RawValue>,
+    },
     Close,
-    Shutdown { grace: Duration },
+    Shutdown {
+        grace: Duration,
+    },
 }
 
 /// What woke the task.
@@ -57,12 +84,21 @@ enum Flow {
     End,
 }
 
+/// What a document task can reach. All weak but the last, which is held on behalf of its workers.
+pub(crate) struct Links {
+    pub(crate) router: navigate::Router,
+    pub(crate) own: mpsc::WeakUnboundedSender<ToDocument>,
+    pub(crate) alive: mpsc::Sender<()>,
+}
+
 pub(crate) struct Document {
     shared: Arc<Shared>,
-    router: mpsc::WeakUnboundedSender<ToRouter>,
-    alive: mpsc::Sender<()>,
+    links: Links,
     path: AbsPath,
     uri: String,
+    /// The module it would be by its place, and how its worker may call it instead.
+    module: Option<String>,
+    rename: Option<Rename>,
     mirror: Mirror,
     life: Life,
     /// A worker started ahead, for the first start only.
@@ -74,23 +110,20 @@ pub(crate) struct Document {
     progress: Option<Progress>,
     direct_imports: Vec<DirectImport>,
     import_closure: HashSet<String>,
+    index: FileIndex,
 }
 
 impl Document {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        router: mpsc::WeakUnboundedSender<ToRouter>,
-        alive: mpsc::Sender<()>,
-        path: AbsPath,
-        snap: Snapshot,
-        spare: Option<Worker>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, links: Links, path: AbsPath, snap: Snapshot, spare: Option<Worker>) -> Self {
+        let uri = lsp::uri_of(&path);
+        let module = shared.library.roots().module_of(&path);
         Self {
-            uri: lsp::uri_of(&path),
+            rename: module.clone().map(|module| Rename::external(&uri, module)),
+            module,
+            uri,
             build_mode: shared.config.build_mode,
             shared,
-            router,
-            alive,
+            links,
             path,
             mirror: Mirror::open(snap),
             life: Life::Idle,
@@ -101,6 +134,7 @@ impl Document {
             progress: None,
             direct_imports: Vec::new(),
             import_closure: HashSet::new(),
+            index: FileIndex::default(),
         }
     }
 
@@ -150,6 +184,13 @@ impl Document {
                     self.send(lsp::stale_dependency(&uri));
                 }
             }
+            Wake::Asked(ToDocument::Locate { idents, reply }) => tell(reply, self.locate(&idents)),
+            Wake::Asked(ToDocument::Definitions { reply }) => tell(reply, self.defined()),
+            Wake::Asked(ToDocument::Made { key, value }) => {
+                if let Some(request) = self.pending.made(key) {
+                    request.end(Ok(self.reply(value)));
+                }
+            }
             Wake::Asked(ToDocument::Close) => {
                 let grace = self.shared.config.shutdown_grace;
                 let uri = self.uri.clone();
@@ -196,7 +237,7 @@ impl Document {
         } else {
             self.start_worker();
         }
-        if let Some(router) = self.router.upgrade() {
+        if let Some(router) = self.links.router.upgrade() {
             drop(router.send(ToRouter::Changed { uri: self.uri.clone() }));
         }
     }
@@ -221,24 +262,29 @@ impl Document {
             request.end(Err(failure));
             return;
         }
+        if let Some(Composed::References { .. }) = request.composed {
+            self.pending.insert(request, Place::Index);
+            self.answer_from_index();
+            return;
+        }
         Tally::add(&self.shared.tally.requests);
         let body = encode(&request);
         // Registered before it is sent, so that whatever sending leads to finds it.
-        self.pending.insert(request);
+        self.pending.insert(request, Place::Worker);
         self.send(body);
     }
 
     /// Ends a waiting request for its caller and cancels it at the worker (S3).
     fn stop(&mut self, key: u64, failure: RequestFailure) {
         let refuses_at = Instant::now() + self.shared.config.cancel_grace;
-        if self.pending.stop(key, failure, refuses_at) {
+        if self.pending.stop(key, failure, refuses_at) == Stopped::TellWorker {
             self.send(lsp::cancel(key));
         }
     }
 
     /// Ends every request and lets the worker go.
     fn finish(&mut self, grace: Duration, failure: impl Fn(&Queued) -> RequestFailure) {
-        for request in self.pending.take_lost(|_| false) {
+        for request in self.pending.take_all() {
             let failure = failure(&request);
             request.end(Err(failure));
         }
@@ -278,7 +324,7 @@ impl Document {
             None => match self.shared.config.spawn.spawn() {
                 Ok(process) => {
                     Tally::add(&self.shared.tally.worker_starts);
-                    Worker::adopt(process, &self.shared.config, self.alive.clone())
+                    Worker::adopt(process, &self.shared.config, self.links.alive.clone())
                 }
                 Err(error) => {
                     self.last_exit = Some(self.exit(ExitReason::SpawnFailed(error.to_string()), None, Vec::new()));
@@ -294,6 +340,7 @@ impl Document {
         self.progress = None;
         self.direct_imports.clear();
         self.import_closure.clear();
+        self.index = FileIndex::default();
         let build = self.build_mode;
         self.build_mode = build.after_first_open();
         let language = &self.shared.config.language_id;
@@ -359,7 +406,7 @@ impl Document {
             request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));
         }
         self.pending.observe(&Observation::Resent);
-        let bodies: Vec<_> = self.pending.waiting().map(encode).collect();
+        let bodies: Vec<_> = self.pending.with_worker().map(encode).collect();
         for body in bodies {
             self.send(body);
         }
@@ -400,18 +447,25 @@ impl Document {
         let answered = key.map_or(Answered::Unknown, |key| self.pending.answer(key));
         match answered {
             Answered::Ends(request) => {
-                let outcome = outcome.map_err(RequestFailure::Server).map(|value| Reply {
-                    value,
-                    epoch: self.shared.config.epoch,
-                    uri: self.uri.clone(),
-                    worker: self.starts,
-                    version: self.mirror.version,
-                    progress: self.progress,
-                });
-                request.end(outcome);
+                if let (Some(Composed::Definition { at }), Ok(links)) = (request.composed, &outcome) {
+                    self.correct_definition(*request, at, links.clone());
+                    return;
+                }
+                request.end(outcome.map(|value| self.reply(value)).map_err(RequestFailure::Server));
             }
             Answered::Cancelled if outcome.as_ref().is_err_and(|error| error.code == lsp::REQUEST_CANCELLED) => {}
             Answered::Cancelled | Answered::Unknown => Tally::add(&self.shared.tally.late_replies),
+        }
+    }
+
+    fn reply(&self, value: Box<RawValue>) -> Reply {
+        Reply {
+            value,
+            epoch: self.shared.config.epoch,
+            uri: self.uri.clone(),
+            worker: self.starts,
+            version: self.mirror.version,
+            progress: self.progress,
         }
     }
 
@@ -442,10 +496,79 @@ impl Document {
                 items.retain(|item| !notice::is_silent(item));
                 self.pending.observe(&Observation::Diagnostics { version: version.unwrap_or(tracked), items });
             }
-            Notice::Header { imports: Some(imports), .. } => self.direct_imports = imports,
+            Notice::Header { imports: Some(imports) } => self.direct_imports = imports,
             Notice::ImportClosure(closure) => self.import_closure = closure.into_iter().collect(),
-            Notice::Progress { .. } | Notice::Header { imports: None, .. } | Notice::Ilean { .. } | Notice::Unknown => {
+            Notice::Ilean { version, is_final, raw } => match ilean::parse(raw.get(), self.rename.as_ref()) {
+                Ok(data) => {
+                    self.index.update(version, is_final, data.refs);
+                    self.answer_from_index();
+                }
+                Err(error) => tracing::warn!(%error, "a worker's reference data has an unknown shape"),
+            },
+            Notice::Progress { .. } | Notice::Header { imports: None } | Notice::Unknown => {}
+        }
+    }
+}
+
+/// The document's part in navigation: its index, and requests that wait for it or are corrected by it.
+impl Document {
+    /// Begins to answer what waits for the index, if that is complete.
+    fn answer_from_index(&mut self) {
+        if !self.index.is_complete(self.mirror.version) {
+            return;
+        }
+        for request in self.pending.take_indexed() {
+            let Some(Composed::References { at, include_declaration }) = request.composed else { continue };
+            let idents = self.index.refs().at(at);
+            let (shared, router) = (self.shared.clone(), self.links.router.clone());
+            self.make(
+                request,
+                async move { navigate::references(&shared, &router, idents, include_declaration).await },
+            );
+        }
+    }
+
+    fn correct_definition(&mut self, request: Queued, at: Utf16Pos, links: Box<RawValue>) {
+        let here = self.index.refs().at(at);
+        let (shared, router, rename) = (self.shared.clone(), self.links.router.clone(), self.rename.clone());
+        let answer = async move { navigate::definition(&shared, &router, links, here, rename.as_ref()).await };
+        self.make(request, answer);
+    }
+
+    /// Has a task make the answer. The request stays in the table meanwhile, so it can be cancelled, and an edit or a deadline
+    /// ends it like any other; what the task finds out then is thrown away.
+    fn make(&mut self, request: Queued, answer: impl Future<Output = Box<RawValue>> + Send + 'static) {
+        let (key, own) = (request.key, self.links.own.clone());
+        self.pending.insert(request, Place::Making);
+        tokio::spawn(async move {
+            let value = answer.await;
+            if let Some(own) = own.upgrade() {
+                own.send(ToDocument::Made { key, value }).ok();
             }
+        });
+    }
+
+    fn module(&self) -> Option<String> {
+        self.index.refs().own_module().map(str::to_owned).or_else(|| self.module.clone())
+    }
+
+    fn locate(&self, idents: &[Ident]) -> InDocument {
+        let refs = self.index.refs();
+        InDocument {
+            uri: self.uri.clone(),
+            module: self.module(),
+            speaks: !refs.is_empty(),
+            places: idents.iter().filter_map(|ident| refs.places(ident).cloned()).collect(),
+        }
+    }
+
+    fn defined(&self) -> Defined {
+        let refs = self.index.refs();
+        Defined {
+            uri: self.uri.clone(),
+            module: self.module(),
+            speaks: !refs.is_empty(),
+            names: refs.definitions().map(|(_, name, range)| (name.to_owned(), range)).collect(),
         }
     }
 }

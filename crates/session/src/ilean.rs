@@ -117,8 +117,10 @@ impl<'de> Deserialize<'de> for Span {
             let found = parts.get(n).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
             found.ok_or_else(|| serde::de::Error::custom("a range starts with four numbers"))
         };
-        let (start, end) =
-            (Utf16Pos { line: number(0)?, character: number(1)? }, Utf16Pos { line: number(2)?, character: number(3)? });
+        let (start, end) = (
+            Utf16Pos { line: number(0)?, character: number(1)? },
+            Utf16Pos { line: number(2)?, character: number(3)? },
+        );
         Ok(Self(Utf16Range { start, end }))
     }
 }
@@ -301,7 +303,10 @@ mod tests {
             refs
         };
         let usages = |index: &FileIndex| {
-            index.refs().places(&constant("M", "f")).map_or(Vec::new(), |it| it.usages.iter().map(|r| r.start.line).collect())
+            index
+                .refs()
+                .places(&constant("M", "f"))
+                .map_or(Vec::new(), |it| it.usages.iter().map(|r| r.start.line).collect())
         };
         let mut index = FileIndex::default();
         index.update(1, false, one(1));

@@ -214,9 +214,9 @@ impl Library {
 /// A text that every file mentioning the constant contains, however its JSON is escaped: the longest plain run of the name.
 fn needle(ident: &Ident) -> Option<&str> {
     match ident {
-        Ident::Const { name, .. } => name
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
-            .max_by_key(|run| run.len()),
+        Ident::Const { name, .. } => {
+            name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).max_by_key(|run| run.len())
+        }
         Ident::Local { .. } => None,
     }
 }
@@ -268,11 +268,14 @@ mod tests {
             project.write(source, "").unwrap();
         }
         project.write("out/A.ilean", ilean("A", &[("A", "α.foo", Some(1), &[2])])).unwrap();
-        project.write("out/B/C.ilean", ilean("B.C", &[("A", "α.foo", None, &[7, 8]), ("B.C", "bar", Some(0), &[])])).unwrap();
+        project
+            .write("out/B/C.ilean", ilean("B.C", &[("A", "α.foo", None, &[7, 8]), ("B.C", "bar", Some(0), &[])]))
+            .unwrap();
         project.write("out/Gone.ilean", ilean("Gone", &[("A", "α.foo", None, &[9])])).unwrap();
         project.write("out/Broken.ilean", "foo {").unwrap();
         let out = project.path("out");
-        let roots = IndexRoots { ileans: vec![out.clone(), out, project.path("none")], sources: vec![project.root().clone()] };
+        let roots =
+            IndexRoots { ileans: vec![out.clone(), out, project.path("none")], sources: vec![project.root().clone()] };
         let library = Library::new(roots);
         let foo = [Ident::Const { module: "A".into(), name: "α.foo".into() }];
         let lines = |covered: &Covered| {
@@ -280,7 +283,8 @@ mod tests {
                 .find(&foo, covered)
                 .into_iter()
                 .map(|it| {
-                    let lines: Vec<_> = it.places.definition.iter().chain(&it.places.usages).map(|r| r.start.line).collect();
+                    let lines: Vec<_> =
+                        it.places.definition.iter().chain(&it.places.usages).map(|r| r.start.line).collect();
                     (it.uri.rsplit('/').next().unwrap().to_owned(), lines)
                 })
                 .collect();

@@ -149,7 +149,8 @@ pub(crate) async fn references(
     let mut locations = BTreeSet::new();
     for Found { uri, places } in found {
         let definition = places.definition.filter(|_| include_declaration);
-        locations.extend(places.usages.iter().copied().chain(definition).map(|range| Location { uri: uri.clone(), range }));
+        locations
+            .extend(places.usages.iter().copied().chain(definition).map(|range| Location { uri: uri.clone(), range }));
     }
     raw(&locations)
 }
@@ -175,7 +176,9 @@ pub(crate) async fn definition(
             .filter_map(|it| it.places.definition.map(|range| Location { uri: it.uri, range }))
             .collect();
         if !known.is_empty() {
-            let links = known.into_iter().map(|at| json!({"targetUri": at.uri, "targetRange": at.range, "targetSelectionRange": at.range}));
+            let links = known
+                .into_iter()
+                .map(|at| json!({"targetUri": at.uri, "targetRange": at.range, "targetSelectionRange": at.range}));
             return raw(&links.collect::<Vec<_>>());
         }
     }
@@ -185,12 +188,15 @@ pub(crate) async fn definition(
         let ident = fields.shift_remove("ident").and_then(|it| link_ident(&it, shared.library.roots(), rename));
         let Some(ident) = ident else { continue };
         let found = locate(shared, router, vec![ident]).await;
-        let Some((uri, range)) = found.into_iter().find_map(|it| it.places.definition.map(|range| (it.uri, range))) else {
+        let Some((uri, range)) = found.into_iter().find_map(|it| it.places.definition.map(|range| (it.uri, range)))
+        else {
             continue;
         };
         let range = json!(range);
         // The worker's ranges are wider and better where they are about the same place.
-        if fields.get("targetUri").and_then(Value::as_str) != Some(&uri) || fields.get("targetSelectionRange") != Some(&range) {
+        if fields.get("targetUri").and_then(Value::as_str) != Some(&uri)
+            || fields.get("targetSelectionRange") != Some(&range)
+        {
             fields.insert("targetUri".into(), uri.into());
             fields.insert("targetRange".into(), range.clone());
             fields.insert("targetSelectionRange".into(), range);
@@ -235,9 +241,8 @@ pub(crate) async fn symbols(shared: &Arc<Shared>, router: mpsc::UnboundedSender<
         found.extend(named.map(|(name, range)| Definition { name, uri: document.uri.clone(), range }));
     }
     let (shared, asked) = (shared.clone(), query.to_owned());
-    let built = tokio::task::spawn_blocking(move || {
-        shared.library.definitions(|name| score(&asked, name).is_some(), &covered)
-    });
+    let built =
+        tokio::task::spawn_blocking(move || shared.library.definitions(|name| score(&asked, name).is_some(), &covered));
     found.extend(built.await.unwrap_or_default());
     let mut scored: Vec<_> = found.into_iter().filter_map(|it| Some((score(query, &it.name)?, it))).collect();
     scored.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| (&x.name, &x.uri).cmp(&(&y.name, &y.uri))));
@@ -252,10 +257,22 @@ pub(crate) async fn symbols(shared: &Arc<Shared>, router: mpsc::UnboundedSender<
 
 /// A name as its author wrote it: a private one carries `_private.<module>.0.` in front.
 fn shown(name: &str) -> &str {
-    match name.strip_prefix("_private.") {
-        Some(rest) => rest.split_once(".0.").map_or(rest, |(_, plain)| plain),
-        None => name,
+    let Some(rest) = name.strip_prefix("_private.") else { return name };
+    let mut quoted = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '«' => quoted = true,
+            '»' => quoted = false,
+            // A quoted part may hold anything, file names in particular.
+            '.' if !quoted => {
+                if let Some(plain) = rest.get(at..).and_then(|tail| tail.strip_prefix(".0.")) {
+                    return plain;
+                }
+            }
+            _ => {}
+        }
     }
+    rest
 }
 
 /// How badly a name matches, lower is better: kind of match, then length. `None` if it does not, or is a name Lean made up.
@@ -311,11 +328,22 @@ mod tests {
 
     #[test]
     fn better_names_come_first() {
-        let mut names = ["Nat.add_comm", "add", "Nat.add", "Nat.Add.foo", "Nat.toadd", "Nat.a_d_d", "Nat.sub", "_eval.add", "X._add"];
+        let mut names = [
+            "Nat.add_comm",
+            "add",
+            "Nat.add",
+            "Nat.Add.foo",
+            "Nat.toadd",
+            "Nat.a_d_d",
+            "Nat.sub",
+            "_eval.add",
+            "X._add",
+        ];
         names.sort_by_key(|name| score("add", name).map_or((9, 0), |it| it));
         let matching: Vec<_> = names.into_iter().filter(|name| score("add", name).is_some()).collect();
         assert_eq!(matching, ["add", "Nat.add", "Nat.add_comm", "Nat.toadd", "Nat.Add.foo", "Nat.a_d_d"]);
         assert_eq!(score("hid", "_private.A.B.0.N.hid"), score("hid", "N.hid"));
-        assert_eq!(shown("_private.«a.0.b»"), "«a.0.b»");
+        assert_eq!(shown("_private.«external:file:///a.0.b».0.N.hid"), "N.hid");
+        assert_eq!(shown("_private.A.B"), "A.B");
     }
 }

@@ -37,11 +37,9 @@ pub(crate) enum Notice {
         version: Option<u64>,
         items: Vec<Value>,
     },
-    /// `ileanHeaderInfo` or `ileanHeaderSetupInfo`; the latter says whether set-up failed.
+    /// `ileanHeaderInfo` or `ileanHeaderSetupInfo`; not every release puts the imports in the same one.
     Header {
-        version: u64,
         imports: Option<Vec<DirectImport>>,
-        setup_failed: Option<bool>,
     },
     /// Reference data for one version, raw: a part of it (`is_final` false) or all.
     Ilean {
@@ -88,11 +86,8 @@ struct DiagnosticsParams {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct HeaderParams {
-    version: u64,
     #[serde(default)]
     direct_imports: Option<Vec<Value>>,
-    #[serde(default)]
-    is_setup_failure: Option<bool>,
 }
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,11 +116,7 @@ pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<Notic
         }
         "$/lean/ileanHeaderInfo" | "$/lean/ileanHeaderSetupInfo" => {
             let p: HeaderParams = serde_json::from_str(text)?;
-            Notice::Header {
-                version: p.version,
-                imports: p.direct_imports.map(|list| list.iter().filter_map(direct_import).collect()),
-                setup_failed: p.is_setup_failure,
-            }
+            Notice::Header { imports: p.direct_imports.map(|list| list.iter().filter_map(direct_import).collect()) }
         }
         "$/lean/ileanInfoUpdate" | "$/lean/ileanInfoFinal" => {
             let version = serde_json::from_str::<VersionOnly>(text)?.version;

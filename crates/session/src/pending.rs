@@ -1,7 +1,5 @@
 //! The table of requests pending on one document. Pure: it decides, the document task sends and ends.
 //!
-//! An entry is in one of two states, and that is the whole of cancellation:
-//!
 //! ```text
 //!   Waiting ── answer ──────────────► ended (reply or server error)
 //!   Waiting ── cancel/edit/deadline ► caller told at once, `$/cancelRequest` sent ──► CancelSent
@@ -9,8 +7,11 @@
 //!   CancelSent ── grace passed ─────► the worker refuses; it is replaced (only if the request must stop)
 //! ```
 //!
+//! That is the whole of cancellation. A waiting request is with the worker or with us ([`Place`]); one that is with us needs no
+//! `$/cancelRequest`, so it just ends.
+//!
 //! S2: a caller's channel is taken out of an entry exactly where the entry stops waiting, so it cannot be answered twice.
-//! S3: an answer that finds no waiting entry is dropped and counted.
+//! S3: an answer that finds no request waiting with the worker is dropped and counted.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::error::RequestFailure;
+use crate::navigate::Composed;
 use crate::reply::{Observation, Outcome};
 
 /// A request on its way from a handle to the table.
@@ -31,6 +33,8 @@ pub(crate) struct Queued {
     pub(crate) deadline: Option<Instant>,
     pub(crate) resend: bool,
     pub(crate) must_stop: bool,
+    /// It needs the reference index.
+    pub(crate) composed: Option<Composed>,
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) observer: Option<mpsc::UnboundedSender<Observation>>,
 }
@@ -42,8 +46,19 @@ impl Queued {
     }
 }
 
+/// Who is to make the next move on a waiting request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The worker: it has the request.
+    Worker,
+    /// The reference index: it is not complete yet.
+    Index,
+    /// A task of ours, which makes the answer.
+    Making,
+}
+
 enum State {
-    Waiting(Box<Queued>),
+    Waiting(Box<Queued>, Place),
     CancelSent { refuses_at: Option<Instant> },
 }
 
@@ -58,6 +73,18 @@ pub(crate) enum Answered {
     Unknown,
 }
 
+/// What stopping a request leaves to do.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Stopped {
+    /// It was not waiting.
+    NotThere,
+    /// The worker never had it, or has answered it.
+    Done,
+    /// The worker is to be told.
+    TellWorker,
+}
+
 /// Requests by key, that is, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct Table {
@@ -65,27 +92,58 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn insert(&mut self, request: Queued) {
-        self.entries.insert(request.key, State::Waiting(Box::new(request)));
+    pub(crate) fn insert(&mut self, request: Queued, place: Place) {
+        self.entries.insert(request.key, State::Waiting(Box::new(request), place));
     }
 
+    /// Takes out the request that the worker answered.
     pub(crate) fn answer(&mut self, key: u64) -> Answered {
         match self.entries.remove(&key) {
-            Some(State::Waiting(request)) => Answered::Ends(request),
+            Some(State::Waiting(request, Place::Worker)) => Answered::Ends(request),
+            Some(here @ State::Waiting(..)) => {
+                self.entries.insert(key, here);
+                Answered::Unknown
+            }
             Some(State::CancelSent { .. }) => Answered::Cancelled,
             None => Answered::Unknown,
         }
     }
 
-    /// Ends a waiting request for its caller and moves it to `CancelSent`. False if it is not waiting.
-    #[must_use]
-    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, refuses_at: Instant) -> bool {
-        let Some(state) = self.entries.get_mut(&key) else { return false };
-        let State::Waiting(request) = state else { return false };
-        let refuses_at = request.must_stop.then_some(refuses_at);
-        let State::Waiting(request) = std::mem::replace(state, State::CancelSent { refuses_at }) else { return false };
-        request.end(Err(failure));
-        true
+    /// Takes out the request whose answer we made; it may have ended meanwhile.
+    pub(crate) fn made(&mut self, key: u64) -> Option<Box<Queued>> {
+        match self.entries.remove(&key) {
+            Some(State::Waiting(request, Place::Making)) => Some(request),
+            Some(other) => {
+                self.entries.insert(key, other);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Takes out the requests that wait for the reference index.
+    pub(crate) fn take_indexed(&mut self) -> Vec<Queued> {
+        self.take_where(|_, place| place == Place::Index)
+    }
+
+    /// Ends a waiting request for its caller; if the worker has it, it moves to `CancelSent`.
+    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, refuses_at: Instant) -> Stopped {
+        match self.entries.remove(&key) {
+            Some(State::Waiting(request, place)) => {
+                let refuses_at = request.must_stop.then_some(refuses_at);
+                request.end(Err(failure));
+                if place != Place::Worker {
+                    return Stopped::Done;
+                }
+                self.entries.insert(key, State::CancelSent { refuses_at });
+                Stopped::TellWorker
+            }
+            Some(other) => {
+                self.entries.insert(key, other);
+                Stopped::NotThere
+            }
+            None => Stopped::NotThere,
+        }
     }
 
     /// Keys of the waiting requests bound to a version, oldest first, with that version.
@@ -108,7 +166,7 @@ impl Table {
         self.entries
             .values()
             .filter_map(|it| match it {
-                State::Waiting(request) => request.deadline,
+                State::Waiting(request, _) => request.deadline,
                 State::CancelSent { refuses_at } => *refuses_at,
             })
             .min()
@@ -116,26 +174,46 @@ impl Table {
 
     /// The waiting requests, oldest first.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Queued> {
+        self.placed().map(|(request, _)| request)
+    }
+
+    /// Those of them that the worker has.
+    pub(crate) fn with_worker(&self) -> impl Iterator<Item = &Queued> {
+        self.placed().filter(|(_, place)| *place == Place::Worker).map(|(request, _)| request)
+    }
+
+    fn placed(&self) -> impl Iterator<Item = (&Queued, Place)> {
         self.entries.values().filter_map(|it| match it {
-            State::Waiting(request) => Some(&**request),
+            State::Waiting(request, place) => Some((&**request, *place)),
             State::CancelSent { .. } => None,
         })
     }
 
-    /// The worker they were sent to is gone: forgets the cancelled ones and takes out the waiting ones `keep` refuses.
+    /// The worker is gone: forgets the cancelled requests and takes out the waiting ones that are lost with it. What we are
+    /// making already does not need it.
     #[must_use]
     pub(crate) fn take_lost(&mut self, mut keep: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
-        let mut lost = Vec::new();
-        for (key, state) in std::mem::take(&mut self.entries) {
-            match state {
-                State::Waiting(request) if keep(&request) => {
-                    self.entries.insert(key, State::Waiting(request));
-                }
-                State::Waiting(request) => lost.push(*request),
-                State::CancelSent { .. } => {}
-            }
-        }
-        lost
+        self.entries.retain(|_, state| matches!(state, State::Waiting(..)));
+        self.take_where(|request, place| place != Place::Making && !keep(request))
+    }
+
+    /// Takes out everything that waits.
+    #[must_use]
+    pub(crate) fn take_all(&mut self) -> Vec<Queued> {
+        self.take_where(|_, _| true)
+    }
+
+    fn take_where(&mut self, mut wanted: impl FnMut(&Queued, Place) -> bool) -> Vec<Queued> {
+        let taken = self.entries.extract_if(.., |_, state| match state {
+            State::Waiting(request, place) => wanted(request, *place),
+            State::CancelSent { .. } => false,
+        });
+        taken
+            .filter_map(|(_, state)| match state {
+                State::Waiting(request, _) => Some(*request),
+                State::CancelSent { .. } => None,
+            })
+            .collect()
     }
 
     pub(crate) fn observe(&self, observation: &Observation) {

@@ -7,9 +7,11 @@ use std::time::Duration;
 use beam_base::AbsPath;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::document::{Document, ToDocument};
+use crate::document::{Document, Links, ToDocument};
 use crate::error::{RequestFailure, SessionError};
+use crate::ilean::Ident;
 use crate::mirror::{Applied, Snapshot};
+use crate::navigate::{Defined, InDocument};
 use crate::pending::Queued;
 use crate::reply::tell;
 use crate::session::{DocumentInfo, Shared, Tally};
@@ -51,6 +53,15 @@ pub(crate) enum ToRouter {
     /// A document's text changed; open importers of it are to be told.
     Changed {
         uri: String,
+    },
+    /// What every open document knows of these identifiers.
+    Locate {
+        idents: Arc<[Ident]>,
+        reply: oneshot::Sender<Vec<oneshot::Receiver<InDocument>>>,
+    },
+    /// What every open document defines.
+    Definitions {
+        reply: oneshot::Sender<Vec<oneshot::Receiver<Defined>>>,
     },
     Shutdown {
         grace: Duration,
@@ -122,18 +133,17 @@ impl Router {
                 }
             }
             ToRouter::Documents { reply } => {
-                let asked = self.documents.values().map(|document| {
-                    let (reply, answer) = oneshot::channel();
-                    drop(document.send(ToDocument::Info { reply }));
-                    answer
-                });
-                tell(reply, asked.collect());
+                tell(reply, self.ask_each(|reply| ToDocument::Info { reply }));
             }
             ToRouter::Document { path, reply } => {
                 if let Some(document) = self.documents.get(&path) {
                     drop(document.send(ToDocument::Info { reply }));
                 }
             }
+            ToRouter::Locate { idents, reply } => {
+                tell(reply, self.ask_each(|reply| ToDocument::Locate { idents: idents.clone(), reply }));
+            }
+            ToRouter::Definitions { reply } => tell(reply, self.ask_each(|reply| ToDocument::Definitions { reply })),
             ToRouter::Prestart { reply } => tell(reply, self.prestart()),
             ToRouter::Changed { uri } => {
                 for document in self.documents.values() {
@@ -143,6 +153,16 @@ impl Router {
             ToRouter::Shutdown { grace, reply } => return Flow::Shutdown { grace, reply },
         }
         Flow::Continue
+    }
+
+    /// Asks every document; the router does not wait for their answers.
+    fn ask_each<T>(&self, question: impl Fn(oneshot::Sender<T>) -> ToDocument) -> Vec<oneshot::Receiver<T>> {
+        let ask = |document: &mpsc::UnboundedSender<ToDocument>| {
+            let (reply, answer) = oneshot::channel();
+            drop(document.send(question(reply)));
+            answer
+        };
+        self.documents.values().map(ask).collect()
     }
 
     fn apply(&mut self, path: AbsPath, snap: Snapshot, reply: oneshot::Sender<Applied>) {
@@ -157,7 +177,8 @@ impl Router {
         };
         let (document, inbox) = mpsc::unbounded_channel();
         let spare = self.spare.take().filter(|worker| !worker.is_dead());
-        let task = Document::new(self.shared.clone(), self.own.clone(), self.alive.clone(), path.clone(), snap, spare);
+        let links = Links { router: self.own.clone(), own: document.downgrade(), alive: self.alive.clone() };
+        let task = Document::new(self.shared.clone(), links, path.clone(), snap, spare);
         tokio::spawn(task.run(inbox, reply));
         self.documents.insert(path, document);
     }

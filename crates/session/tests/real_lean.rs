@@ -29,6 +29,12 @@ fn lean() -> PathBuf {
     PathBuf::from(lean)
 }
 
+/// Where Lean finds its library and what a test built.
+fn search_path(root: &AbsPath) -> std::ffi::OsString {
+    let library = lean().parent().and_then(|bin| bin.parent()).unwrap().join("lib/lean");
+    std::env::join_paths([library.as_path(), root.join("build").as_path()]).unwrap()
+}
+
 struct Stage {
     project: TempProject,
     session: Session,
@@ -39,18 +45,19 @@ impl Stage {
     async fn new(fixture: &Fixture) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         let project = TempProject::with(fixture).unwrap();
-        let lean = lean();
-        let prefix = lean.parent().and_then(|bin| bin.parent()).unwrap().to_path_buf();
-        let library = prefix.join("lib/lean");
-        let path = std::env::join_paths([library.as_path(), project.path("build").as_path()]).unwrap();
         let command = WorkerCommand {
-            program: lean.into(),
+            program: lean().into(),
             args: vec!["--worker".into(), "-Dserver.reportDelayMs=0".into()],
-            env: vec![("LEAN_PATH".into(), path), ("LEAN_SRC_PATH".into(), project.root().as_path().into())],
+            env: vec![
+                ("LEAN_PATH".into(), search_path(project.root())),
+                ("LEAN_SRC_PATH".into(), project.root().as_path().into()),
+            ],
             env_remove: vec!["LEAN_SYSROOT".into()],
             cwd: project.root().clone(),
         };
-        let session = Session::new(SessionConfig::new(project.root().clone(), 1, Arc::new(CommandSpawn(command))));
+        let mut config = SessionConfig::new(project.root().clone(), 1, Arc::new(CommandSpawn(command)));
+        config.index.ileans.push(project.path("build"));
+        let session = Session::new(config);
         Self { project, session, _turn: turn }
     }
 
@@ -91,6 +98,25 @@ impl Stage {
             }
         }
         last.iter().map(|item| item["message"].as_str().unwrap().trim_end().to_owned()).collect()
+    }
+
+    /// Compiles a module, as a build would.
+    fn build(&self, module: &str) {
+        std::fs::create_dir_all(self.file("build")).unwrap();
+        let built = Command::new(lean())
+            .arg(format!("--root={}", self.project.root()))
+            .args([
+                "-o",
+                &format!("build/{module}.olean"),
+                "-i",
+                &format!("build/{module}.ilean"),
+                &format!("{module}.lean"),
+            ])
+            .env("LEAN_PATH", search_path(self.project.root()))
+            .current_dir(self.project.root())
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{built:?}");
     }
 
     async fn pid(&self, name: &str) -> Option<u32> {
@@ -248,14 +274,7 @@ async fn a_spare_worker_answers_the_first_document() {
 async fn importers_of_a_changed_file_are_told_by_lean() {
     let fixture = Fixture::parse("-- file: Low.lean\ndef low := 1\n-- file: Top.lean\nimport Low\n#eval low\n");
     let stage = Stage::new(&fixture).await;
-    std::fs::create_dir(stage.file("build")).unwrap();
-    let built = Command::new(lean())
-        .arg(format!("--root={}", stage.project.root()))
-        .args(["-o", "build/Low.olean", "-i", "build/Low.ilean", "Low.lean"])
-        .current_dir(stage.project.root())
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{built:?}");
+    stage.build("Low");
     let version = stage.apply("Top.lean", &fixture.files()[1].1).await;
     assert_eq!(stage.settle("Top.lean", version).await, ["1"]);
     let stale = |messages: Vec<String>| messages.iter().any(|it| it.contains("Imports are out of date"));
@@ -282,6 +301,58 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
     });
     assert_eq!(told.await, Ok(true));
     drop(endless);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definitions_and_references_across_files() {
+    let fixture = Fixture::parse(
+        "-- file: Low.lean\ndef ‹def›low := 1\n-- file: Top.lean\nimport ‹module›Low\ndef top := ‹top›low\n-- file: Main.lean\nimport Low\n\
+         example (n : Nat) : n + low = n + 1 := by\n  ‹tactic›rfl\n#eval ‹use›low\n",
+    );
+    let stage = Stage::new(&fixture).await;
+    stage.build("Low");
+    stage.build("Top");
+    let version = stage.apply("Main.lean", fixture.text()).await;
+    let low = stage.session.uri_of(&stage.file("Low.lean"));
+    let at_use = stage.at("Main.lean", fixture.at("use"));
+    let references = |declaration: bool| {
+        let mut params = at_use.clone();
+        params["context"] = json!({"includeDeclaration": declaration});
+        stage.ask("Main.lean", "textDocument/references", params)
+    };
+    // Asked at once; the answer comes when the file is through. `Top` is built and not open.
+    let lines = |answer: Value| -> Vec<(String, u64)> {
+        let line = |it: &Value| {
+            let file = it["uri"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            (file, it["range"]["start"]["line"].as_u64().unwrap())
+        };
+        answer.as_array().unwrap().iter().map(line).collect()
+    };
+    let uses = [("Main.lean".to_owned(), 1), ("Main.lean".to_owned(), 3), ("Top.lean".to_owned(), 1)];
+    assert_eq!(lines(references(false).await.unwrap()), uses);
+    let with_declaration = lines(references(true).await.unwrap());
+    assert_eq!((with_declaration.len(), &with_declaration[0]), (4, &("Low.lean".to_owned(), 0)));
+    let definition = |at: Value| stage.ask("Main.lean", "textDocument/definition", at);
+    let found = definition(at_use.clone()).await.unwrap();
+    assert_eq!(
+        (&found[0]["targetUri"], &found[0]["targetSelectionRange"]["start"]),
+        (&json!(low), &json!(fixture.at("def")))
+    );
+    assert!(found[0].get("ident").is_none() && found[0].get("isDefault").is_none(), "{found}");
+    // `Low` is opened and edited: both know where `low` is now, although it was not built anew.
+    let edited = stage.apply("Low.lean", "-- moved\n\ndef low := 1\ndef more := low\n").await;
+    stage.settle("Low.lean", edited).await;
+    let found = definition(at_use.clone()).await.unwrap();
+    assert_eq!(found[0]["targetSelectionRange"]["start"], json!({"line": 2, "character": 4}));
+    let now = lines(references(true).await.unwrap());
+    assert_eq!(now[..2], [("Low.lean".to_owned(), 2), ("Low.lean".to_owned(), 3)]);
+    let symbols = stage.session.workspace_symbols("low").await;
+    assert_eq!(
+        symbols.iter().map(|it| (it.name.as_str(), it.location.range.start.line)).collect::<Vec<_>>(),
+        [("low", 2)]
+    );
+    assert_eq!(stage.session.workspace_symbols("top").await[0].name, "top");
+    stage.settle("Main.lean", version).await;
 }
 
 trait Unbound {

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
@@ -11,7 +11,7 @@ use beam_base::AbsPath;
 use crate::env::HostEnv;
 
 /// Most bytes kept of each output stream; the beginning is kept, for errors come first.
-const CAP: u64 = 8 << 20;
+const CAP: usize = 8 << 20;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -108,6 +108,48 @@ impl Run {
 
     /// Runs to the end with stdin closed. The child stays in our process group: an interrupt typed at the terminal reaches it too.
     pub fn capture(&self, env: &HostEnv) -> Result<Done, RunError> {
+        self.capture_with(env, &mut |_| {})
+    }
+
+    /// The same; `watch` sees what comes out of stdout as it comes, in pieces that need not be lines.
+    pub fn capture_with(&self, env: &HostEnv, watch: &mut dyn FnMut(&[u8])) -> Result<Done, RunError> {
+        let mut child = self.spawn(env)?;
+        let (tx, rx) = mpsc::channel();
+        pump(child.stdout.take(), tx.clone(), Stream::Out);
+        pump(child.stderr.take(), tx, Stream::Err);
+        let mut output = Output::default();
+        let end = Instant::now() + self.limit;
+        let mut nap = Duration::from_millis(2);
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|e| self.lost(e))? {
+                break status;
+            }
+            if Instant::now() >= end {
+                // Both may fail when it has ended in this very moment; the time is over all the same.
+                let _ignored = child.kill();
+                let _ignored = child.wait();
+                return Err(RunError::TimedOut { program: self.program.clone(), limit: self.limit });
+            }
+            match rx.recv_timeout(nap) {
+                Ok(piece) => output.take(piece, watch),
+                Err(RecvTimeoutError::Timeout) => {}
+                // Its streams are closed, so it is about to end.
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(nap),
+            }
+            nap = (nap * 2).min(Duration::from_millis(40));
+        };
+        // What is still in the pipes. A grandchild may hold them open after the child's end; it is not waited for.
+        while let Ok(piece) = rx.recv_timeout(Duration::from_secs(2)) {
+            output.take(piece, watch);
+        }
+        Ok(Done {
+            status,
+            stdout: String::from_utf8_lossy(&output.out).into_owned(),
+            stderr: String::from_utf8_lossy(&output.err).into_owned(),
+        })
+    }
+
+    fn spawn(&self, env: &HostEnv) -> Result<Child, RunError> {
         let mut command = Command::new(self.program.as_path());
         command
             .args(&self.args)
@@ -121,48 +163,59 @@ impl Run {
             command.env_remove(key);
         }
         command.envs(self.set.iter().map(|(k, v)| (k, v)));
-        let lost = |source| RunError::Lost { program: self.program.clone(), source };
-        let mut child = command.spawn().map_err(|source| RunError::Start { program: self.program.clone(), source })?;
-        let out = child.stdout.take().map(drain);
-        let err = child.stderr.take().map(drain);
-        let end = Instant::now() + self.limit;
-        let mut nap = Duration::from_millis(2);
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(lost)? {
-                break status;
-            }
-            if Instant::now() >= end {
-                // Both may fail when it has ended in this very moment; the time is over all the same.
-                let _ignored = child.kill();
-                let _ignored = child.wait();
-                return Err(RunError::TimedOut { program: self.program.clone(), limit: self.limit });
-            }
-            std::thread::sleep(nap);
-            nap = (nap * 2).min(Duration::from_millis(40));
-        };
-        Ok(Done { status, stdout: collect(out), stderr: collect(err) })
+        command.spawn().map_err(|source| RunError::Start { program: self.program.clone(), source })
+    }
+
+    fn lost(&self, source: io::Error) -> RunError {
+        RunError::Lost { program: self.program.clone(), source }
     }
 }
 
-fn drain(mut from: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        // An error in the middle ends the stream like its end does: what was read so far is what there is.
-        if from.by_ref().take(CAP).read_to_end(&mut kept).is_ok() {
-            // Keep reading, or a talkative child would wait on a full pipe until its deadline.
-            let _ignored = io::copy(&mut from, &mut io::sink());
-        }
-        let _ignored = tx.send(kept);
-    });
-    rx
+#[derive(Clone, Copy)]
+enum Stream {
+    Out,
+    Err,
 }
 
-/// A grandchild may hold the pipe open after the child's end; it is not waited for.
-fn collect(rx: Option<mpsc::Receiver<Vec<u8>>>) -> String {
-    rx.and_then(|rx| rx.recv_timeout(Duration::from_secs(2)).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+#[derive(Default)]
+struct Output {
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+impl Output {
+    fn take(&mut self, (stream, piece): (Stream, Vec<u8>), watch: &mut dyn FnMut(&[u8])) {
+        let kept = match stream {
+            Stream::Out => {
+                watch(&piece);
+                &mut self.out
+            }
+            Stream::Err => &mut self.err,
+        };
+        kept.extend_from_slice(&piece[..piece.len().min(CAP - kept.len())]);
+    }
+}
+
+/// Reads a stream to its end on a thread of its own. What is over the cap is read too: a talkative child would wait on a full pipe.
+fn pump(from: Option<impl Read + Send + 'static>, to: mpsc::Sender<(Stream, Vec<u8>)>, stream: Stream) {
+    let Some(mut from) = from else {
+        return;
+    };
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match from.read(&mut buffer) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // An error ends the stream like its end does: what was read so far is what there is.
+                Ok(0) | Err(_) => break,
+                Ok(n) => {
+                    if to.send((stream, buffer[..n].to_vec())).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+    });
 }
 
 #[cfg(test)]
@@ -190,7 +243,7 @@ mod tests {
     #[test]
     fn a_talkative_child_is_not_blocked() {
         let done = sh("head -c 9000000 /dev/zero; echo end >&2", Duration::from_secs(60)).unwrap();
-        assert_eq!(done.stdout.len() as u64, CAP);
+        assert_eq!(done.stdout.len(), CAP);
         assert_eq!(done.stderr, "end\n");
     }
 

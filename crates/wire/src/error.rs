@@ -74,11 +74,7 @@ impl ErrorBody {
     /// A failure of Beam's own.
     #[must_use]
     pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
-        Self {
-            code: code.as_str().to_owned(),
-            message: message.into(),
-            data: None,
-        }
+        Self { code: code.as_str().to_owned(), message: message.into(), data: None }
     }
 
     /// Attaches data.

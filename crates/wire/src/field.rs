@@ -35,13 +35,7 @@ pub struct Field {
 }
 
 /// Kinds of items that `todo` lists.
-pub const TODO_KINDS: &[&str] = &[
-    "sorry",
-    "hole",
-    "diagnostic",
-    "code_action",
-    "incomplete_proof",
-];
+pub const TODO_KINDS: &[&str] = &["sorry", "hole", "diagnostic", "code_action", "incomplete_proof"];
 
 macro_rules! fields {
     ($($const:ident = $name:literal: $kind:expr;)*) => {
@@ -87,10 +81,9 @@ impl Field {
             Kind::Version => value.as_u64().is_some(),
             Kind::Bool => value.is_boolean(),
             Kind::Choice(names) => value.as_str().is_some_and(|s| names.contains(&s)),
-            Kind::Choices(names) => value.as_array().is_some_and(|a| {
-                a.iter()
-                    .all(|v| v.as_str().is_some_and(|s| names.contains(&s)))
-            }),
+            Kind::Choices(names) => {
+                value.as_array().is_some_and(|a| a.iter().all(|v| v.as_str().is_some_and(|s| names.contains(&s))))
+            }
             Kind::Handle | Kind::Object => value.is_object(),
         };
         (!fits).then(|| {
@@ -111,20 +104,12 @@ impl Field {
 }
 
 fn quoted(names: &[&str]) -> String {
-    names
-        .iter()
-        .map(|n| format!("\"{n}\""))
-        .collect::<Vec<_>>()
-        .join(", ")
+    names.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ")
 }
 
 fn brief(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() <= 40 {
-        text
-    } else {
-        text.chars().take(37).chain("...".chars()).collect()
-    }
+    if text.chars().count() <= 40 { text } else { text.chars().take(37).chain("...".chars()).collect() }
 }
 
 #[cfg(test)]
@@ -135,24 +120,12 @@ mod tests {
     #[test]
     fn a_boolean_scope_is_refused_with_both_names() {
         let why = DIAGNOSTIC_SCOPE.mismatch(&json!(true)).unwrap();
-        assert!(
-            why.contains("\"errors\"") && why.contains("\"all\""),
-            "{why}"
-        );
+        assert!(why.contains("\"errors\"") && why.contains("\"all\""), "{why}");
     }
 
     #[test]
     fn null_fits_nothing() {
-        for f in [
-            PATH,
-            ROOT,
-            VERSION,
-            STORE_HANDLE,
-            KINDS,
-            HANDLE,
-            CODE_ACTION,
-            MODE,
-        ] {
+        for f in [PATH, ROOT, VERSION, STORE_HANDLE, KINDS, HANDLE, CODE_ACTION, MODE] {
             assert!(f.mismatch(&Value::Null).is_some(), "{}", f.name);
         }
     }

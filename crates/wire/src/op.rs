@@ -67,7 +67,10 @@ operations! {
     CodeActionResolve "code_action_resolve" Workspace backend=true tracked=true [PATH VERSION CODE_ACTION] [ROOT] "The edit behind a code action that todo listed; nothing is applied.";
     Hover "hover" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT] "Type and documentation of what stands at a position.";
     SignatureHelp "signature_help" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT] "Signature of the application at a position.";
+    Definition "definition" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT] "Where what stands at a position is defined.";
+    References "references" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT INCLUDE_DECLARATION] "Where what stands at a position is used, in every file that is open or built.";
     DocumentSymbols "document_symbols" Workspace backend=true tracked=true [PATH VERSION] [ROOT] "Declarations of the file.";
+    WorkspaceSymbols "workspace_symbols" Workspace backend=true tracked=true [QUERY] [ROOT] "Declarations of the workspace whose name matches a query.";
     Stats "stats" Optional backend=false tracked=false [] [ROOT] "Counters of sessions and operations.";
     ResetStats "reset_stats" Process backend=false tracked=false [] [] "Set all counters to zero.";
     Shutdown "shutdown" Process backend=false tracked=false [] [] "Stop the daemon and everything it started.";
@@ -102,11 +105,7 @@ impl OpSpec {
             (self.scope != Scope::Process).then_some(field::WORKSPACE_ID),
             self.backend.then_some(field::BACKEND),
         ];
-        envelope
-            .into_iter()
-            .flatten()
-            .chain(self.required.iter().copied())
-            .chain(self.optional.iter().copied())
+        envelope.into_iter().flatten().chain(self.required.iter().copied()).chain(self.optional.iter().copied())
     }
 }
 

@@ -146,14 +146,7 @@ impl Request {
     /// A request of our own making.
     #[must_use]
     pub fn new(op: Op, args: Args) -> Self {
-        Self {
-            op,
-            backend: Backend::Lean,
-            client_request_id: None,
-            workspace_id: None,
-            root: None,
-            args,
-        }
+        Self { op, backend: Backend::Lean, client_request_id: None, workspace_id: None, root: None, args }
     }
 
     /// Decodes a frame body.
@@ -163,37 +156,29 @@ impl Request {
             about: None,
             error: ErrorBody::new(FailureCode::InvalidParams, message),
         };
-        let value: Value = serde_json::from_slice(body)
-            .map_err(|e| plain(format!("the request is not JSON: {e}")))?;
+        let value: Value = serde_json::from_slice(body).map_err(|e| plain(format!("the request is not JSON: {e}")))?;
         match value {
             Value::Object(map) => Self::from_map(map),
-            other => Err(plain(format!(
-                "the request must be a JSON object, not {other}"
-            ))),
+            other => Err(plain(format!("the request must be a JSON object, not {other}"))),
         }
     }
 
     /// Checks an object against the table, then types it. The same check serves sockets and in-process callers.
     pub fn from_map(mut map: Map<String, Value>) -> Result<Self, Rejected> {
-        let client_request_id = map
-            .get("clientRequestId")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let client_request_id = map.get("clientRequestId").and_then(Value::as_str).map(str::to_owned);
         let reject = |about, message: String| Rejected {
             client_request_id: client_request_id.clone(),
             about,
             error: ErrorBody::new(FailureCode::InvalidParams, message),
         };
         let op = match map.remove("op") {
-            Some(Value::String(name)) => Op::from_name(&name)
-                .ok_or_else(|| reject(None, format!("unknown op \"{name}\"")))?,
+            Some(Value::String(name)) => {
+                Op::from_name(&name).ok_or_else(|| reject(None, format!("unknown op \"{name}\"")))?
+            }
             Some(other) => return Err(reject(None, format!("`op` must be a string, not {other}"))),
             None => return Err(reject(None, "the request has no `op`".to_owned())),
         };
-        let about = map
-            .get("workspaceId")
-            .and_then(Value::as_str)
-            .map(|id| (id.to_owned(), op));
+        let about = map.get("workspaceId").and_then(Value::as_str).map(|id| (id.to_owned(), op));
         check_fields(op, &map).map_err(|message| reject(about.clone(), message))?;
 
         let mut take = |key: &str| match map.remove(key) {
@@ -203,31 +188,14 @@ impl Request {
         let id = take("clientRequestId");
         let workspace_id = take("workspaceId");
         let root = take("root");
-        let backend = if take("backend").as_deref() == Some("rocq") {
-            Backend::Rocq
-        } else {
-            Backend::Lean
-        };
+        let backend = if take("backend").as_deref() == Some("rocq") { Backend::Rocq } else { Backend::Lean };
         if op.spec().scope == Scope::Optional && root.is_some() && workspace_id.is_none() {
-            return Err(reject(
-                about,
-                format!(
-                    "{}: `root` is only allowed together with `workspaceId`",
-                    op.name()
-                ),
-            ));
+            return Err(reject(about, format!("{}: `root` is only allowed together with `workspaceId`", op.name())));
         }
         // The table has checked every type but the inside of a handle.
-        let args: Args = serde_json::from_value(Value::Object(map))
-            .map_err(|e| reject(about, format!("{}: {e}", op.name())))?;
-        Ok(Self {
-            op,
-            backend,
-            client_request_id: id,
-            workspace_id,
-            root,
-            args,
-        })
+        let args: Args =
+            serde_json::from_value(Value::Object(map)).map_err(|e| reject(about, format!("{}: {e}", op.name())))?;
+        Ok(Self { op, backend, client_request_id: id, workspace_id, root, args })
     }
 
     /// The JSON object: `backend` always on operations that take one, absent options omitted.
@@ -238,11 +206,9 @@ impl Request {
         if self.op.spec().backend {
             map.insert("backend".into(), self.backend.as_str().into());
         }
-        for (key, value) in [
-            ("clientRequestId", &self.client_request_id),
-            ("workspaceId", &self.workspace_id),
-            ("root", &self.root),
-        ] {
+        for (key, value) in
+            [("clientRequestId", &self.client_request_id), ("workspaceId", &self.workspace_id), ("root", &self.root)]
+        {
             if let Some(value) = value {
                 map.insert(key.into(), value.clone().into());
             }
@@ -263,35 +229,20 @@ impl Request {
 /// Closed key set, types, required fields: in this order, each naming everything it found.
 fn check_fields(op: Op, map: &Map<String, Value>) -> Result<(), String> {
     let spec = op.spec();
-    let unknown: Vec<_> = map
-        .keys()
-        .filter(|k| !spec.fields().any(|f| f.name == **k))
-        .map(|k| format!("`{k}`"))
-        .collect();
+    let unknown: Vec<_> =
+        map.keys().filter(|k| !spec.fields().any(|f| f.name == **k)).map(|k| format!("`{k}`")).collect();
     if !unknown.is_empty() {
-        return Err(format!(
-            "{}: unexpected field {}",
-            op.name(),
-            unknown.join(", ")
-        ));
+        return Err(format!("{}: unexpected field {}", op.name(), unknown.join(", ")));
     }
     for field in spec.fields() {
         if let Some(why) = map.get(field.name).and_then(|v| field.mismatch(v)) {
             return Err(format!("{}: field `{}` {why}", op.name(), field.name));
         }
     }
-    let missing: Vec<_> = spec
-        .required
-        .iter()
-        .filter(|f| !map.contains_key(f.name))
-        .map(|f| format!("`{}`", f.name))
-        .collect();
+    let missing: Vec<_> =
+        spec.required.iter().filter(|f| !map.contains_key(f.name)).map(|f| format!("`{}`", f.name)).collect();
     if !missing.is_empty() {
-        return Err(format!(
-            "{}: missing field {}",
-            op.name(),
-            missing.join(", ")
-        ));
+        return Err(format!("{}: missing field {}", op.name(), missing.join(", ")));
     }
     Ok(())
 }
@@ -321,16 +272,8 @@ mod tests {
         );
         check(r#"{"op":"nope"}"#, expect![[r#"unknown op "nope" (None)"#]]);
         check(r#"{"path":"x"}"#, expect!["the request has no `op` (None)"]);
-        check(
-            "[1]",
-            expect!["the request must be a JSON object, not [1] (None)"],
-        );
-        check(
-            "{",
-            expect![
-                "the request is not JSON: EOF while parsing an object at line 1 column 1 (None)"
-            ],
-        );
+        check("[1]", expect!["the request must be a JSON object, not [1] (None)"]);
+        check("{", expect!["the request is not JSON: EOF while parsing an object at line 1 column 1 (None)"]);
     }
 
     #[test]
@@ -341,15 +284,11 @@ mod tests {
         );
         check(
             r#"{"op":"run_at","workspaceId":"w","path":"A.lean","version":1,"line":-1,"character":0,"text":""}"#,
-            expect![
-                "run_at: field `line` must be a whole number from 0 to 4294967295, not -1 (None)"
-            ],
+            expect!["run_at: field `line` must be a whole number from 0 to 4294967295, not -1 (None)"],
         );
         check(
             r#"{"op":"sync_file","workspaceId":"w","path":"A.lean","diagnosticScope":true}"#,
-            expect![[
-                r#"sync_file: field `diagnosticScope` must be one of "errors", "all", not true (None)"#
-            ]],
+            expect![[r#"sync_file: field `diagnosticScope` must be one of "errors", "all", not true (None)"#]],
         );
         check(
             r#"{"op":"sync_file","workspaceId":"w","path":"A.lean","root":null}"#,

@@ -19,19 +19,13 @@ impl Response {
     /// Success.
     #[must_use]
     pub fn ok(result: Value) -> Self {
-        Self {
-            outcome: Ok(result),
-            file_progress: None,
-        }
+        Self { outcome: Ok(result), file_progress: None }
     }
 
     /// Failure.
     #[must_use]
     pub fn failed(error: ErrorBody) -> Self {
-        Self {
-            outcome: Err(error),
-            file_progress: None,
-        }
+        Self { outcome: Err(error), file_progress: None }
     }
 
     /// Attaches progress.
@@ -81,10 +75,7 @@ impl<'de> Deserialize<'de> for Response {
             (false, None, Some(error)) => Err(error),
             _ => return Err(de::Error::custom("`ok` contradicts `result` and `error`")),
         };
-        Ok(Self {
-            outcome,
-            file_progress: r.file_progress,
-        })
+        Ok(Self { outcome, file_progress: r.file_progress })
     }
 }
 

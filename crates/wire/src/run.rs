@@ -133,18 +133,16 @@ mod tests {
             raw,
         });
         let text = serde_json::to_string(&out).unwrap();
+        assert!(text.starts_with(lean.split(r#","handle""#).next().unwrap()), "{text}");
         assert!(
-            text.starts_with(lean.split(r#","handle""#).next().unwrap()),
+            text.ends_with(
+                r#""handle":{"workspaceId":"w","backend":"lean","epoch":1,"session":"s","raw":{"value":"v"}}}"#
+            ),
             "{text}"
         );
-        assert!(text.ends_with(r#""handle":{"workspaceId":"w","backend":"lean","epoch":1,"session":"s","raw":{"value":"v"}}}"#), "{text}");
         // Absent stays absent: a command has no proof state at all.
-        let bare: RunResult<Value> =
-            serde_json::from_str(r#"{"success":false,"messages":[],"traces":[]}"#).unwrap();
-        assert_eq!(
-            serde_json::to_string(&bare).unwrap(),
-            r#"{"success":false,"messages":[],"traces":[]}"#
-        );
+        let bare: RunResult<Value> = serde_json::from_str(r#"{"success":false,"messages":[],"traces":[]}"#).unwrap();
+        assert_eq!(serde_json::to_string(&bare).unwrap(), r#"{"success":false,"messages":[],"traces":[]}"#);
     }
 
     #[test]

@@ -65,10 +65,7 @@ impl StreamMessage {
             #[serde(skip_serializing_if = "Option::is_none")]
             client_request_id: Option<&'a str>,
         }
-        let out = Out {
-            event: &self.event,
-            client_request_id: self.client_request_id.as_deref(),
-        };
+        let out = Out { event: &self.event, client_request_id: self.client_request_id.as_deref() };
         // Every type in here has string keys and finite numbers.
         serde_json::to_vec(&out).unwrap_or_else(|e| unreachable!("stream messages serialise: {e}"))
     }
@@ -83,25 +80,16 @@ impl StreamMessage {
             #[serde(default)]
             client_request_id: Option<String>,
         }
-        let In {
-            kind,
-            payload,
-            client_request_id,
-        } = serde_json::from_slice(body)?;
+        let In { kind, payload, client_request_id } = serde_json::from_slice(body)?;
         let event = match kind.as_str() {
             "fileProgress" => Event::FileProgress(serde_json::from_value(payload)?),
             "diagnostic" => Event::Diagnostic(serde_json::from_value(payload)?),
             "response" => Event::Response(serde_json::from_value(payload)?),
             other => {
-                return Err(serde::de::Error::custom(format!(
-                    "unknown kind \"{other}\""
-                )));
+                return Err(serde::de::Error::custom(format!("unknown kind \"{other}\"")));
             }
         };
-        Ok(Self {
-            event,
-            client_request_id,
-        })
+        Ok(Self { event, client_request_id })
     }
 }
 

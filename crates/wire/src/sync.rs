@@ -84,21 +84,12 @@ impl From<Counts> for CountsWire {
 impl TryFrom<CountsWire> for Counts {
     type Error = String;
     fn try_from(w: CountsWire) -> Result<Self, String> {
-        let c = Self {
-            error: w.error,
-            warning: w.warning,
-            information: w.information,
-            hint: w.hint,
-            unknown: w.unknown,
-        };
+        let c =
+            Self { error: w.error, warning: w.warning, information: w.information, hint: w.hint, unknown: w.unknown };
         if c.total() == w.total {
             Ok(c)
         } else {
-            Err(format!(
-                "total is {}, the severities add up to {}",
-                w.total,
-                c.total()
-            ))
+            Err(format!("total is {}, the severities add up to {}", w.total, c.total()))
         }
     }
 }
@@ -182,19 +173,12 @@ mod tests {
         let good = r#"{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}"#;
         let counts: Counts = serde_json::from_str(good).unwrap();
         assert_eq!(serde_json::to_string(&counts).unwrap(), good);
-        assert!(
-            serde_json::from_str::<Counts>(&good.replace("\"total\":2", "\"total\":3")).is_err()
-        );
+        assert!(serde_json::from_str::<Counts>(&good.replace("\"total\":2", "\"total\":3")).is_err());
     }
 
     #[test]
     fn progress_text() {
-        let mut p = Progress {
-            updates: 4,
-            done: false,
-            range_start_line: Some(3),
-            range_end_line: Some(13),
-        };
+        let mut p = Progress { updates: 4, done: false, range_start_line: Some(3), range_end_line: Some(13) };
         assert_eq!(p.to_string(), "range=3..13 updates=4 done=false");
         p.range_start_line = None;
         p.done = true;

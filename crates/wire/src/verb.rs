@@ -97,19 +97,12 @@ pub struct VerbSpec {
 }
 
 use Arg::{
-    AllDiagnostics, Backend, Character, CodeAction, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path, RequestId,
+    AllDiagnostics, Backend, Character, CodeAction, Declaration, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path, Query, RequestId,
     Suggest, Text, TodoKinds, Version,
 };
 
 const fn verb(name: &'static str, op: Op, args: &'static [Arg], waits: bool) -> VerbSpec {
-    VerbSpec {
-        name,
-        op,
-        args,
-        fixed: &[],
-        waits,
-        daemon: Daemon::Start,
-    }
+    VerbSpec { name, op, args, fixed: &[], waits, daemon: Daemon::Start }
 }
 
 const fn fixed(mut spec: VerbSpec, fields: &'static [(&'static str, bool)]) -> VerbSpec {
@@ -129,45 +122,22 @@ pub const VERBS: &[VerbSpec] = &[
     verb("sync", Op::SyncFile, &[Path, AllDiagnostics], true),
     verb("refresh", Op::RefreshFile, &[Path, AllDiagnostics], true),
     verb("close", Op::Close, &[Path], false),
-    verb(
-        "run-at",
-        Op::RunAt,
-        &[Path, Version, Line, Character, Text],
-        true,
-    ),
-    fixed(
-        verb(
-            "run-at-handle",
-            Op::RunAt,
-            &[Path, Version, Line, Character, Text],
-            true,
-        ),
-        &[("storeHandle", true)],
-    ),
-    fixed(
-        verb("run-with", Op::RunWith, &[Path, Handle, Text], true),
-        &[("storeHandle", true), ("linear", false)],
-    ),
+    verb("run-at", Op::RunAt, &[Path, Version, Line, Character, Text], true),
+    fixed(verb("run-at-handle", Op::RunAt, &[Path, Version, Line, Character, Text], true), &[("storeHandle", true)]),
+    fixed(verb("run-with", Op::RunWith, &[Path, Handle, Text], true), &[("storeHandle", true), ("linear", false)]),
     fixed(
         verb("run-with-linear", Op::RunWith, &[Path, Handle, Text], true),
         &[("storeHandle", true), ("linear", true)],
     ),
     verb("release", Op::Release, &[Path, Handle], false),
-    verb(
-        "goals",
-        Op::Goals,
-        &[Mode, Path, Version, Line, Character],
-        true,
-    ),
+    verb("goals", Op::Goals, &[Mode, Path, Version, Line, Character], true),
     verb("hover", Op::Hover, &[Path, Version, Line, Character], true),
     verb("signature-help", Op::SignatureHelp, &[Path, Version, Line, Character], true),
+    verb("definition", Op::Definition, &[Path, Version, Line, Character], true),
+    verb("references", Op::References, &[Path, Version, Line, Character, Declaration], true),
     verb("document-symbols", Op::DocumentSymbols, &[Path, Version], true),
-    verb(
-        "todo",
-        Op::Todo,
-        &[Path, Version, Line, Character, EndLine, EndCharacter, TodoKinds, Suggest],
-        true,
-    ),
+    verb("workspace-symbols", Op::WorkspaceSymbols, &[Query], true),
+    verb("todo", Op::Todo, &[Path, Version, Line, Character, EndLine, EndCharacter, TodoKinds, Suggest], true),
     verb("code-action-resolve", Op::CodeActionResolve, &[Path, Version, CodeAction], true),
     existing(verb("open-files", Op::OpenDocs, &[], false)),
     existing(verb("stats", Op::Stats, &[], false)),
@@ -210,13 +180,7 @@ mod tests {
 
     #[test]
     fn usage_lines() {
-        assert_eq!(
-            VerbSpec::from_name("run-at").unwrap().usage(),
-            "run-at PATH VERSION LINE CHARACTER TEXT"
-        );
-        assert_eq!(
-            VerbSpec::from_name("goals").unwrap().usage(),
-            "goals before|after PATH VERSION LINE CHARACTER"
-        );
+        assert_eq!(VerbSpec::from_name("run-at").unwrap().usage(), "run-at PATH VERSION LINE CHARACTER TEXT");
+        assert_eq!(VerbSpec::from_name("goals").unwrap().usage(), "goals before|after PATH VERSION LINE CHARACTER");
     }
 }

@@ -83,8 +83,9 @@ impl Connection {
         let io: Box<dyn Duplex> = match endpoint {
             Endpoint::Unix(path) => Box::new(connect_unix(path).await?),
             Endpoint::Tcp { port, token } => {
-                let mut stream =
-                    TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, *port)).await.map_err(ClientError::NotListening)?;
+                let mut stream = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, *port))
+                    .await
+                    .map_err(ClientError::NotListening)?;
                 stream.set_nodelay(true).map_err(ClientError::Io)?;
                 // A port can be taken by anybody once its daemon is gone. What such a one learns is the token of a daemon that no longer is.
                 frame::write_counted(&mut stream, token.expose().as_bytes()).await.map_err(ClientError::Io)?;

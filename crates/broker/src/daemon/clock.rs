@@ -20,9 +20,7 @@ pub fn compact(at: SystemTime) -> String {
 pub fn monotonic() -> u128 {
     // `Instant` hides its value; the difference to the epoch of the wall clock rises except across clock steps,
     // and names also carry the pid.
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
 }
 
 struct Civil(i64, u32, u32, u64, u64, u64);
@@ -39,11 +37,7 @@ fn civil(at: SystemTime) -> Civil {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     Civil(
         year,

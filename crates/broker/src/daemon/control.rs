@@ -67,20 +67,12 @@ impl Control {
             None => root.join(".beam"),
             Some(base) => base.join(format!("{}-{}", display_name(root), root_hash(root))),
         };
-        Self {
-            root: root.clone(),
-            dir,
-            own_base: host.control_dir.is_some(),
-            host: host.clone(),
-        }
+        Self { root: root.clone(), dir, own_base: host.control_dir.is_some(), host: host.clone() }
     }
 
     /// Makes the directory if need be, and keeps it out of the project's version control.
     pub fn create(&self) -> Result<(), ControlError> {
-        let failed = |source| ControlError::NotWritable {
-            dir: self.dir.clone(),
-            source,
-        };
+        let failed = |source| ControlError::NotWritable { dir: self.dir.clone(), source };
         fs::create_dir_all(&self.dir).map_err(failed)?;
         if !self.own_base {
             let ignore = self.dir.join(".gitignore");
@@ -156,20 +148,14 @@ impl Control {
             .mode(0o600)
             .custom_flags(i32::try_from(flags).unwrap_or(0))
             .open(self.log_path())
-            .map_err(|source| ControlError::NotWritable {
-                dir: self.dir.clone(),
-                source,
-            })
+            .map_err(|source| ControlError::NotWritable { dir: self.dir.clone(), source })
     }
 
     /// Folders for the socket, best first: the control directory's own, then per-user folders for when that path is too
     /// long for a socket address or lies on a file system without sockets.
     #[must_use]
     pub fn socket_folders(&self) -> Vec<SocketFolder> {
-        let own = SocketFolder {
-            path: self.dir.join("run"),
-            parent: None,
-        };
+        let own = SocketFolder { path: self.dir.join("run"), parent: None };
         let name = format!("lean-beam-{}", our_uid());
         let shared = [self.host.runtime_dir.clone(), self.host.tmp_dir.clone()]
             .into_iter()
@@ -217,22 +203,14 @@ impl SocketFolder {
 /// A directory (no link) of mode 0700 that belongs to `uid`. One that belongs to us but is open to others is closed:
 /// nothing of value can be in it yet, since sockets are made anew by each daemon.
 fn secure(dir: &AbsPath, uid: u32) -> Result<(), ControlError> {
-    let unwritable = |source| ControlError::NotWritable {
-        dir: dir.clone(),
-        source,
-    };
+    let unwritable = |source| ControlError::NotWritable { dir: dir.clone(), source };
     match fs::DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(unwritable(e)),
     }
     let meta = fs::symlink_metadata(dir).map_err(unwritable)?;
-    let refuse = |why: String| {
-        Err(ControlError::Unsafe {
-            dir: dir.clone(),
-            why,
-        })
-    };
+    let refuse = |why: String| Err(ControlError::Unsafe { dir: dir.clone(), why });
     if !meta.is_dir() {
         return refuse("it is not a directory".into());
     }
@@ -254,31 +232,16 @@ fn root_hash(path: &AbsPath) -> String {
 
 /// The last component, cut to what is harmless in a file name.
 fn display_name(root: &AbsPath) -> String {
-    let name = root
-        .as_path()
-        .file_name()
-        .map(|n| PathBuf::from(n).display().to_string())
-        .unwrap_or_default();
-    let safe: String = name
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        .take(40)
-        .collect();
-    if safe.trim_matches('.').is_empty() {
-        "root".to_owned()
-    } else {
-        safe
-    }
+    let name = root.as_path().file_name().map(|n| PathBuf::from(n).display().to_string()).unwrap_or_default();
+    let safe: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')).take(40).collect();
+    if safe.trim_matches('.').is_empty() { "root".to_owned() } else { safe }
 }
 
 /// Writes a file so that readers see the old or the new content, readable by its owner only.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let tmp = path.with_file_name(format!(
-        ".{name}.{}.{}",
-        std::process::id(),
-        super::clock::monotonic()
-    ));
+    let tmp = path.with_file_name(format!(".{name}.{}.{}", std::process::id(), super::clock::monotonic()));
     let written = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -313,20 +276,14 @@ mod tests {
         let control = Control::locate(&root, &HostPaths::default());
         control.create().unwrap();
         control.create().unwrap();
-        assert_eq!(
-            fs::read_to_string(root.join(".beam/.gitignore")).unwrap(),
-            "*\n"
-        );
+        assert_eq!(fs::read_to_string(root.join(".beam/.gitignore")).unwrap(), "*\n");
     }
 
     /// The variable's directory is shared by roots, so each gets its own below it, always the same.
     #[test]
     fn a_control_base_has_one_stable_folder_per_root() {
         let (_keep, base) = temp();
-        let host = HostPaths {
-            control_dir: Some(base.join("ctl")),
-            ..HostPaths::default()
-        };
+        let host = HostPaths { control_dir: Some(base.join("ctl")), ..HostPaths::default() };
         let at = |p: &str| Control::locate(&AbsPath::new(p).unwrap(), &host);
         assert_eq!(at("/a/proj").dir(), at("/a/proj").dir());
         assert_ne!(at("/a/proj").dir(), at("/b/proj").dir());
@@ -360,15 +317,9 @@ mod tests {
 
     #[test]
     fn long_paths_have_no_socket_address() {
-        let short = SocketFolder {
-            path: AbsPath::new("/tmp/x").unwrap(),
-            parent: None,
-        };
+        let short = SocketFolder { path: AbsPath::new("/tmp/x").unwrap(), parent: None };
         assert!(short.socket("d.sock").is_some());
-        let long = SocketFolder {
-            path: AbsPath::new(format!("/tmp/{}", "x".repeat(100))).unwrap(),
-            parent: None,
-        };
+        let long = SocketFolder { path: AbsPath::new(format!("/tmp/{}", "x".repeat(100))).unwrap(), parent: None };
         assert_eq!(long.socket("d.sock"), None);
     }
 

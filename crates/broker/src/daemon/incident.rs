@@ -123,9 +123,7 @@ pub fn newest_first(control: &Control) -> Vec<PathBuf> {
         .filter_map(Result::ok)
         .map(|e| e.path())
         .filter(|p| {
-            p.file_name()
-                .and_then(|n| n.to_str())
-                .is_some_and(|n| n.starts_with("incident-") && n.ends_with(".json"))
+            p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("incident-") && n.ends_with(".json"))
         })
         .collect();
     paths.sort_unstable_by(|a, b| b.cmp(a));
@@ -170,7 +168,10 @@ mod tests {
         registry.token = Some(Token::from_text("hush"));
         let lines = record(&control, Kind::ConnectionClosed, "it went away", Some(&registry));
         let text = lines.join("\n");
-        assert!(text.contains("pid 7 (unavailable)") && text.contains("line 39") && !text.contains("line 19\n"), "{text}");
+        assert!(
+            text.contains("pid 7 (unavailable)") && text.contains("line 39") && !text.contains("line 19\n"),
+            "{text}"
+        );
         let path = newest_first(&control).remove(0);
         assert!(path.to_str().unwrap().ends_with("-connectionClosed.json"));
         let body = fs::read_to_string(&path).unwrap();

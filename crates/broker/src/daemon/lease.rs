@@ -41,12 +41,8 @@ impl Lease {
         fs::create_dir_all(&dir)?;
         let pid = std::process::id();
         let path = dir.join(format!("{}-{pid}.lease", clock::monotonic()));
-        let content = Content {
-            pid,
-            pid_namespace: pid_namespace(),
-            created_at: clock::timestamp(SystemTime::now()),
-            hold,
-        };
+        let content =
+            Content { pid, pid_namespace: pid_namespace(), created_at: clock::timestamp(SystemTime::now()), hold };
         write_atomically(&path, &serde_json::to_vec(&content)?)?;
         Ok(Self { path })
     }
@@ -54,10 +50,7 @@ impl Lease {
     /// Waits until no other command is at work, at most `limit`.
     pub async fn outlast_others(&self, control: &Control, limit: Duration) {
         let deadline = tokio::time::Instant::now() + limit;
-        while others(control, Some(&self.path))
-            .iter()
-            .any(|kind| *kind == Kind::Passing)
-        {
+        while others(control, Some(&self.path)).iter().any(|kind| *kind == Kind::Passing) {
             if tokio::time::Instant::now() >= deadline {
                 return;
             }

@@ -212,7 +212,11 @@ async fn superseded_progress_is_skipped() {
         Event::FileProgress(super::super::testing::progress(3)),
     ];
     skip_superseded(&mut batch);
-    let kinds: Vec<_> = batch.iter().map(|e| serde_json::to_value(e).unwrap()).map(|v: Value| v["payload"]["updates"].clone()).collect();
+    let kinds: Vec<_> = batch
+        .iter()
+        .map(|e| serde_json::to_value(e).unwrap())
+        .map(|v: Value| v["payload"]["updates"].clone())
+        .collect();
     assert_eq!(kinds, [Value::from(1), Value::Null, Value::from(3)]);
 }
 

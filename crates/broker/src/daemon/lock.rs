@@ -62,28 +62,16 @@ impl ControlLock {
     /// Takes the lock if nobody holds it.
     pub fn try_acquire(control: &Control) -> Result<Option<Self>, LockError> {
         let path = control.lock_path();
-        let failed = |source| LockError::Io {
-            path: path.clone(),
-            source,
-        };
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
         let note = control.lock_note_path();
-        let text = serde_json::to_vec(&Note {
-            pid: std::process::id(),
-            pid_namespace: pid_namespace(),
-        })
-        .unwrap_or_default();
+        let text =
+            serde_json::to_vec(&Note { pid: std::process::id(), pid_namespace: pid_namespace() }).unwrap_or_default();
         // The note is a courtesy; without it the owner is merely unknown.
         let _unnamed = write_atomically(&note, &text);
         Ok(Some(Self { file, note }))
@@ -124,9 +112,7 @@ impl Drop for ControlLock {
 }
 
 fn owner(control: &Control) -> String {
-    let note: Option<Note> = fs::read(control.lock_note_path())
-        .ok()
-        .and_then(|b| serde_json::from_slice(&b).ok());
+    let note: Option<Note> = fs::read(control.lock_note_path()).ok().and_then(|b| serde_json::from_slice(&b).ok());
     match note {
         None => "an unknown owner".to_owned(),
         Some(n) => match pid_status(n.pid, n.pid_namespace.as_deref()) {
@@ -155,15 +141,8 @@ mod tests {
         let (_keep, control) = temp();
         let held = ControlLock::try_acquire(&control).unwrap().unwrap();
         assert!(ControlLock::try_acquire(&control).unwrap().is_none());
-        let text = ControlLock::acquire(&control, Duration::ZERO)
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            text.contains(&format!("held by pid {}", std::process::id()))
-                && text.contains("limit 0 ms"),
-            "{text}"
-        );
+        let text = ControlLock::acquire(&control, Duration::ZERO).await.unwrap_err().to_string();
+        assert!(text.contains(&format!("held by pid {}", std::process::id())) && text.contains("limit 0 ms"), "{text}");
         drop(held);
         assert!(!control.lock_note_path().exists());
         assert!(ControlLock::try_acquire(&control).unwrap().is_some());
@@ -175,11 +154,7 @@ mod tests {
         let (_keep, control) = temp();
         fs::write(control.lock_path(), "left over").unwrap();
         fs::write(control.lock_note_path(), r#"{"pid":1}"#).unwrap();
-        assert!(
-            ControlLock::acquire(&control, Duration::ZERO)
-                .await
-                .is_ok()
-        );
+        assert!(ControlLock::acquire(&control, Duration::ZERO).await.is_ok());
     }
 
     /// While a child holds its share, the lock stays taken even if the first holder is gone.

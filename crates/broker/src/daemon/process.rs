@@ -13,9 +13,7 @@ pub fn our_uid() -> u32 {
 /// The name of our pid namespace, where the platform has them: pids of two namespaces cannot be compared.
 #[must_use]
 pub fn pid_namespace() -> Option<String> {
-    std::fs::read_link("/proc/self/ns/pid")
-        .ok()
-        .and_then(|p| p.into_os_string().into_string().ok())
+    std::fs::read_link("/proc/self/ns/pid").ok().and_then(|p| p.into_os_string().into_string().ok())
 }
 
 /// What is known of a recorded pid.
@@ -54,10 +52,20 @@ pub fn pid_status(pid: u32, namespace: Option<&str>) -> PidStatus {
         return PidStatus::Unavailable;
     }
     match rustix::process::test_kill_process(known) {
+        // Ended, but not waited for: a daemon whose starter still runs, or a container whose first process waits for nobody.
+        Ok(()) if is_zombie(pid) => PidStatus::Dead,
         Ok(()) => PidStatus::Alive,
         Err(rustix::io::Errno::SRCH) => PidStatus::Dead,
         Err(_) => PidStatus::Unavailable,
     }
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The name in parentheses may hold anything; the state follows the last one.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 /// Kills a process that is known to be ours. Errors mean it is gone already.
@@ -80,6 +88,10 @@ mod tests {
         assert_eq!(pid_status(me, Some("pid:[1]")), PidStatus::Unavailable);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
+        // Ended but not waited for is as dead as waited for.
+        while pid_status(pid, ours.as_deref()) == PidStatus::Alive {
+            std::thread::yield_now();
+        }
         child.wait().unwrap();
         assert_eq!(pid_status(pid, ours.as_deref()), PidStatus::Dead);
     }

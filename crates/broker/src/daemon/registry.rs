@@ -21,9 +21,7 @@ impl Token {
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0u8; 32];
         io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
-        Ok(Self(
-            blake3::Hash::from_bytes(bytes).to_hex().as_str().to_owned(),
-        ))
+        Ok(Self(blake3::Hash::from_bytes(bytes).to_hex().as_str().to_owned()))
     }
 
     /// A token that was handed over.
@@ -204,10 +202,7 @@ mod tests {
             }
         "#]]
         .assert_eq(&fs::read_to_string(control.registry_path()).unwrap());
-        assert_eq!(
-            fs::metadata(control.registry_path()).unwrap().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(control.registry_path()).unwrap().mode() & 0o777, 0o600);
         assert_eq!(Registry::read(&control), Some(r));
     }
 

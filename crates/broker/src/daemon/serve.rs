@@ -139,7 +139,8 @@ enum Arrived {
 impl<S: Service> Daemon<S> {
     /// Listens, then registers: a client that reads the registry finds an open socket.
     async fn bind(config: Config, service: S) -> Result<Self, ServeError> {
-        let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
+        let signals =
+            [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
         let root = config.control.root().clone();
         let root_identity = identity(&root).map_err(|source| ServeError::Root { root: root.clone(), source })?;
         let tcp = match config.port {
@@ -272,10 +273,7 @@ impl<S: Service> Daemon<S> {
         let Some(limit) = self.config.idle else {
             return false;
         };
-        if !self.quiet()
-            || self.service.last_activity().elapsed() < limit
-            || lease::any_live(&self.config.control)
-        {
+        if !self.quiet() || self.service.last_activity().elapsed() < limit || lease::any_live(&self.config.control) {
             return false;
         }
         self.idle_lock = ControlLock::try_acquire(&self.config.control).ok().flatten();

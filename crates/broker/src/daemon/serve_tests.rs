@@ -71,7 +71,10 @@ async fn d4_the_socket_and_its_folder_are_private() {
 async fn r5_two_clients_do_not_disturb_each_other() {
     let (_keep, control) = project();
     let (service, registry, _task) = start(config(&control)).await;
-    let slow = { let r = registry.clone(); tokio::spawn(async move { ask(&r, &run_at("gate")).await }) };
+    let slow = {
+        let r = registry.clone();
+        tokio::spawn(async move { ask(&r, &run_at("gate")).await })
+    };
     service.active(1).await;
     assert_eq!(ask(&registry, &run_at("ok")).await, r#"{"did":"ok"}"#);
     assert_eq!(ask(&registry, &run_at("panic")).await, "Closed");
@@ -85,7 +88,10 @@ async fn r5_two_clients_do_not_disturb_each_other() {
 async fn r7_shutdown_answers_drains_and_leaves_nothing() {
     let (_keep, control) = project();
     let (service, registry, task) = start(config(&control)).await;
-    let running = { let r = registry.clone(); tokio::spawn(async move { ask(&r, &run_at("hang")).await }) };
+    let running = {
+        let r = registry.clone();
+        tokio::spawn(async move { ask(&r, &run_at("hang")).await })
+    };
     service.active(1).await;
     assert_eq!(ask(&registry, &Request::new(Op::Shutdown, Args::default())).await, r#"{"shutdown":true}"#);
     assert_eq!(running.await.unwrap(), "drained");
@@ -117,7 +123,10 @@ async fn a_removed_or_replaced_root_ends_the_daemon() {
 async fn an_unregistered_daemon_ends_when_it_is_quiet() {
     let (_keep, control) = project();
     let (service, registry, task) = start(config(&control)).await;
-    let running = { let r = registry.clone(); tokio::spawn(async move { ask(&r, &run_at("gate")).await }) };
+    let running = {
+        let r = registry.clone();
+        tokio::spawn(async move { ask(&r, &run_at("gate")).await })
+    };
     service.active(1).await;
     let mut other = registry.clone();
     other.daemon_id = "another-1".into();

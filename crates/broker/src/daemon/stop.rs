@@ -68,20 +68,10 @@ pub(super) async fn stop_live(control: &Control, registry: &Registry) -> Option<
 /// By its pid where that can be judged, else by its socket.
 async fn is_up(registry: &Registry) -> bool {
     match pid_status(registry.pid, registry.pid_namespace.as_deref()) {
-        PidStatus::Alive => !is_zombie(registry.pid),
+        PidStatus::Alive => true,
         PidStatus::Dead => false,
-        PidStatus::Unknown | PidStatus::Unavailable => !matches!(
-            client::Connection::open(&start::endpoint(registry)).await,
-            Err(ClientError::NotListening(_))
-        ),
+        PidStatus::Unknown | PidStatus::Unavailable => {
+            !matches!(client::Connection::open(&start::endpoint(registry)).await, Err(ClientError::NotListening(_)))
+        }
     }
-}
-
-/// A daemon whose starter still runs and does not wait for it (`ensure --hold`) stays in the process table.
-fn is_zombie(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
-    // The name in parentheses may hold anything; the state follows the last one.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }

@@ -61,12 +61,17 @@ struct LeanMessage {
 }
 
 /// Waits for the whole document. Success carries Lean's verdict; an incomplete barrier is a failure with a plan.
-pub(crate) async fn sync(doc: &Document, args: &Args, events: mpsc::Sender<Event>) -> Result<(SyncResult, Progress), ErrorBody> {
+pub(crate) async fn sync(
+    doc: &Document,
+    args: &Args,
+    events: mpsc::Sender<Event>,
+) -> Result<(SyncResult, Progress), ErrorBody> {
     let scope = args.diagnostic_scope.unwrap_or_default();
     let mut watch = Watch::new(doc.naming(), Show::Scope(scope), events);
     let params = json!({ "uri": doc.uri, "version": doc.applied.version });
     let reply = doc.ask(RequestSpec::new(METHOD, params), &mut watch).await?;
-    let barrier: BarrierReply = serde_json::from_str(reply.value.get()).map_err(|e| failure::undecodable(METHOD, &e))?;
+    let barrier: BarrierReply =
+        serde_json::from_str(reply.value.get()).map_err(|e| failure::undecodable(METHOD, &e))?;
     check_identity(doc, &barrier)?;
     let verdict = barrier.save_readiness;
     let current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
@@ -116,8 +121,11 @@ fn check_identity(doc: &Document, barrier: &BarrierReply) -> Result<(), ErrorBod
     if barrier.save_readiness.text_hash == hash {
         return Ok(());
     }
-    Err(ErrorBody::new(FailureCode::ContentModified, format!("Lean's text of `{}` is not the one that was read from disk; sync again", doc.shown()))
-        .with_data(json!({ "expectedHash": hash, "actualHash": barrier.save_readiness.text_hash, "uri": doc.uri })))
+    Err(ErrorBody::new(
+        FailureCode::ContentModified,
+        format!("Lean's text of `{}` is not the one that was read from disk; sync again", doc.shown()),
+    )
+    .with_data(json!({ "expectedHash": hash, "actualHash": barrier.save_readiness.text_hash, "uri": doc.uri })))
 }
 
 fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {

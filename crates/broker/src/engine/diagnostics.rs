@@ -45,7 +45,11 @@ impl Naming {
 }
 
 /// Reads a publish or a reply's list: silent ones dropped, sorted by full range then message, unreadable ones reported as an error by the caller.
-pub(crate) fn read(items: &[Value], version: Option<u64>, naming: &Naming) -> Result<Vec<StreamDiagnostic>, serde_json::Error> {
+pub(crate) fn read(
+    items: &[Value],
+    version: Option<u64>,
+    naming: &Naming,
+) -> Result<Vec<StreamDiagnostic>, serde_json::Error> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         let d = Lsp::deserialize(item)?;
@@ -76,7 +80,18 @@ pub(crate) fn is_incomplete(message: &str) -> bool {
 pub(crate) fn is_setup_line(d: &StreamDiagnostic) -> bool {
     const MARKS: [&str; 4] = ["✔ [", "✖ [", "⚠ [", "ℹ ["];
     const VERBS: [&str; 12] = [
-        "Ran", "Running", "Reused", "Reusing", "Replayed", "Replaying", "Unpacked", "Unpacking", "Fetched", "Fetching", "Built", "Building",
+        "Ran",
+        "Running",
+        "Reused",
+        "Reusing",
+        "Replayed",
+        "Replaying",
+        "Unpacked",
+        "Unpacking",
+        "Fetched",
+        "Fetching",
+        "Built",
+        "Building",
     ];
     let first_line = Utf16Range { start: Utf16Pos { line: 0, character: 0 }, end: Utf16Pos { line: 1, character: 0 } };
     let text = d.message.trim();
@@ -152,7 +167,13 @@ mod tests {
 
     #[test]
     fn counts_do_not_depend_on_scope() {
-        let all = diags(&[diag(0, Some(1), "e"), diag(1, Some(2), "w"), diag(2, Some(3), "i"), diag(3, Some(4), "h"), diag(4, None, "u")]);
+        let all = diags(&[
+            diag(0, Some(1), "e"),
+            diag(1, Some(2), "w"),
+            diag(2, Some(3), "i"),
+            diag(3, Some(4), "h"),
+            diag(4, None, "u"),
+        ]);
         let c = count(&all);
         assert_eq!((c.error, c.warning, c.information, c.hint, c.unknown, c.total()), (1, 1, 1, 1, 1, 5));
         assert_eq!(in_scope(DiagnosticScope::Errors, &all).len(), 1);
@@ -161,7 +182,10 @@ mod tests {
 
     #[test]
     fn an_incomplete_text_counts_as_error_and_hides_the_rest() {
-        let all = diags(&[diag(0, Some(3), "x\nImports are out of date and should be rebuilt; use …"), diag(1, Some(1), "e")]);
+        let all = diags(&[
+            diag(0, Some(3), "x\nImports are out of date and should be rebuilt; use …"),
+            diag(1, Some(1), "e"),
+        ]);
         assert_eq!(count(&all).error, 2);
         let shown = in_scope(DiagnosticScope::Errors, &all);
         assert_eq!(shown.len(), 1);

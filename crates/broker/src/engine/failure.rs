@@ -55,7 +55,9 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
         RequestFailure::WorkerExited(exit) => {
             let mut message = exit.to_string();
             message.push_str(match exit.reason {
-                ExitReason::SpawnFailed(_) | ExitReason::StartFailed => "; `lean-beam doctor` shows which Lean was started",
+                ExitReason::SpawnFailed(_) | ExitReason::StartFailed => {
+                    "; `lean-beam doctor` shows which Lean was started"
+                }
                 _ => "; the next request starts a fresh worker, handles of the old one are gone",
             });
             let data = json!({
@@ -69,9 +71,10 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
             FailureCode::ContentModified,
             format!("`{path}` was closed while the request was on its way; ask again"),
         ),
-        RequestFailure::SessionClosed => {
-            ErrorBody::new(FailureCode::WorkerExited, "the session was shut down while the request was in flight; ask again")
-        }
+        RequestFailure::SessionClosed => ErrorBody::new(
+            FailureCode::WorkerExited,
+            "the session was shut down while the request was in flight; ask again",
+        ),
         RequestFailure::TimedOut => ErrorBody::new(FailureCode::InternalError, "Lean did not answer in time"),
         RequestFailure::Lost => ErrorBody::new(FailureCode::InternalError, "a defect of lean-beam lost this request"),
     }
@@ -80,9 +83,10 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
 /// The session itself failed.
 pub(crate) fn session(e: &SessionError) -> ErrorBody {
     match e {
-        SessionError::Closed => {
-            ErrorBody::new(FailureCode::WorkerExited, "the session was shut down while the request was in flight; ask again")
-        }
+        SessionError::Closed => ErrorBody::new(
+            FailureCode::WorkerExited,
+            "the session was shut down while the request was in flight; ask again",
+        ),
         SessionError::Spawn(_) => {
             ErrorBody::new(FailureCode::InternalError, format!("{e}; `lean-beam doctor` shows which Lean was started"))
         }
@@ -96,6 +100,9 @@ pub(crate) fn undecodable(method: &str, e: &serde_json::Error) -> ErrorBody {
 
 /// A stale handle: minted by a session that is gone.
 pub(crate) fn stale_handle(why: &str) -> ErrorBody {
-    ErrorBody::new(FailureCode::ContentModified, format!("the handle is stale: {why}; make a new one with run-at-handle"))
-        .with_data(Value::Object(serde_json::Map::from_iter([("reason".to_owned(), "staleSession".into())])))
+    ErrorBody::new(
+        FailureCode::ContentModified,
+        format!("the handle is stale: {why}; make a new one with run-at-handle"),
+    )
+    .with_data(Value::Object(serde_json::Map::from_iter([("reason".to_owned(), "staleSession".into())])))
 }

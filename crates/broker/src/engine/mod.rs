@@ -52,7 +52,13 @@ impl EngineConfig {
     /// The usual settings: automatic toolchain choice, two seconds of grace.
     #[must_use]
     pub fn new(root: AbsPath, workspace_id: impl Into<String>, env: HostEnv) -> Self {
-        Self { root, workspace_id: workspace_id.into(), env, choice: Choice::Auto, cancel_grace: Duration::from_secs(2) }
+        Self {
+            root,
+            workspace_id: workspace_id.into(),
+            env,
+            choice: Choice::Auto,
+            cancel_grace: Duration::from_secs(2),
+        }
     }
 }
 
@@ -93,7 +99,11 @@ impl Engine {
         self.touch();
         let this = self.clone();
         // A task of its own: a panic becomes a value here, and dropping the handle aborts it.
-        let response = match AbortOnDropHandle::new(tokio::spawn(async move { this.admit_and_run(request, events).await })).await {
+        let response = match AbortOnDropHandle::new(tokio::spawn(
+            async move { this.admit_and_run(request, events).await },
+        ))
+        .await
+        {
             Ok(response) => response,
             Err(e) => Response::failed(ErrorBody::new(FailureCode::InternalError, panic_text(e))),
         };
@@ -240,7 +250,12 @@ impl Engine {
 }
 
 /// Runs an admitted request; a cancellation that comes first wins at any point where it waits.
-async fn tracked(workspace: &Arc<Workspace>, request: &Request, admission: &Admission, events: mpsc::Sender<Event>) -> Response {
+async fn tracked(
+    workspace: &Arc<Workspace>,
+    request: &Request,
+    admission: &Admission,
+    events: mpsc::Sender<Event>,
+) -> Response {
     tokio::select! {
         biased;
         // Dropping the other branch drops its pending backend requests, and those cancel themselves at the worker.
@@ -254,7 +269,8 @@ async fn tracked(workspace: &Arc<Workspace>, request: &Request, admission: &Admi
 /// The optional cross-check: `root` must be the workspace's own directory.
 fn check_root(given: &str, root: &AbsPath) -> Result<(), ErrorBody> {
     let bad = |message: String| ErrorBody::new(FailureCode::InvalidParams, message);
-    let resolved = AbsPath::canonical(Path::new(given)).map_err(|e| bad(format!("the root `{given}` does not resolve: {e}")))?;
+    let resolved =
+        AbsPath::canonical(Path::new(given)).map_err(|e| bad(format!("the root `{given}` does not resolve: {e}")))?;
     if resolved == *root {
         Ok(())
     } else {

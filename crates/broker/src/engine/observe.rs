@@ -41,7 +41,11 @@ impl Watch {
     }
 
     /// Waits for the reply. Everything observed before it has gone out when this returns.
-    pub(crate) async fn until(&mut self, mut pending: Pending, mut seen: mpsc::UnboundedReceiver<Observation>) -> Result<Reply, RequestFailure> {
+    pub(crate) async fn until(
+        &mut self,
+        mut pending: Pending,
+        mut seen: mpsc::UnboundedReceiver<Observation>,
+    ) -> Result<Reply, RequestFailure> {
         loop {
             tokio::select! {
                 biased;
@@ -115,5 +119,10 @@ impl Watch {
 /// The session's bookkeeping as the wire spells it.
 pub(crate) fn progress(p: beam_session::Progress) -> Progress {
     let line = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    Progress { updates: p.updates, done: p.done, range_start_line: p.range_start_line.map(line), range_end_line: p.range_end_line.map(line) }
+    Progress {
+        updates: p.updates,
+        done: p.done,
+        range_start_line: p.range_start_line.map(line),
+        range_end_line: p.range_end_line.map(line),
+    }
 }

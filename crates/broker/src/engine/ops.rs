@@ -27,7 +27,11 @@ pub(crate) async fn run(workspace: &Arc<Workspace>, request: &Request, events: m
     }
 }
 
-async fn dispatch(workspace: &Arc<Workspace>, request: &Request, events: mpsc::Sender<Event>) -> Result<Done, ErrorBody> {
+async fn dispatch(
+    workspace: &Arc<Workspace>,
+    request: &Request,
+    events: mpsc::Sender<Event>,
+) -> Result<Done, ErrorBody> {
     if request.backend == Backend::Rocq {
         return Err(bad(format!("`{}` is not available for Rocq in this version", request.op.name())));
     }
@@ -62,12 +66,20 @@ async fn dispatch(workspace: &Arc<Workspace>, request: &Request, events: mpsc::S
         Op::Goals => goals(workspace, &request.args, events).await,
         Op::Hover => position_query(workspace, &request.args, "textDocument/hover", events).await,
         Op::SignatureHelp => position_query(workspace, &request.args, "textDocument/signatureHelp", events).await,
+        Op::Definition => position_query(workspace, &request.args, "textDocument/definition", events).await,
+        Op::References => position_query(workspace, &request.args, "textDocument/references", events).await,
+        Op::WorkspaceSymbols => {
+            let live = workspace.live().await?;
+            let query = required(request.args.query.as_deref(), "query")?;
+            Ok((to_value(&live.session.workspace_symbols(query).await)?, None))
+        }
         Op::DocumentSymbols => document_symbols(workspace, &request.args, events).await,
         Op::Todo => todo(workspace, &request.args, events).await,
         Op::CodeActionResolve => code_action_resolve(workspace, &request.args, events).await,
-        Op::OpenDocs | Op::Cancel | Op::Stats | Op::ResetStats | Op::Shutdown => {
-            Err(ErrorBody::new(FailureCode::InternalError, format!("`{}` is not a document operation", request.op.name())))
-        }
+        Op::OpenDocs | Op::Cancel | Op::Stats | Op::ResetStats | Op::Shutdown => Err(ErrorBody::new(
+            FailureCode::InternalError,
+            format!("`{}` is not a document operation", request.op.name()),
+        )),
     }
 }
 
@@ -263,12 +275,22 @@ async fn goals(workspace: &Workspace, args: &Args, events: mpsc::Sender<Event>) 
 }
 
 /// A standard LSP request about a position: the answer is Lean's, unchanged.
-async fn position_query(workspace: &Workspace, args: &Args, method: &str, events: mpsc::Sender<Event>) -> Result<Done, ErrorBody> {
+async fn position_query(
+    workspace: &Workspace,
+    args: &Args,
+    method: &str,
+    events: mpsc::Sender<Event>,
+) -> Result<Done, ErrorBody> {
     let doc = Document::at_version(workspace, args).await?;
     let at = position(args)?;
     // Lean answers `null` for a position that does not exist, which reads like "nothing there".
-    LineIndex::new(&doc.applied.text).to_byte(&doc.applied.text, at).map_err(|e| bad(format!("`{}`: {e}", doc.shown())))?;
-    let params = json!({ "textDocument": { "uri": doc.uri }, "position": at });
+    LineIndex::new(&doc.applied.text)
+        .to_byte(&doc.applied.text, at)
+        .map_err(|e| bad(format!("`{}`: {e}", doc.shown())))?;
+    let mut params = json!({ "textDocument": { "uri": doc.uri }, "position": at });
+    if method == "textDocument/references" {
+        params["context"] = json!({ "includeDeclaration": args.include_declaration.unwrap_or(true) });
+    }
     let mut watch = doc.watch(Show::Nothing, events);
     let reply = doc.ask(RequestSpec::new(method, params), &mut watch).await?;
     Ok((decode(method, &reply)?, progress_of(&reply)))

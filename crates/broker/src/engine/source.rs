@@ -97,10 +97,14 @@ mod tests {
         std::fs::write(root.join("bad.lean"), b"ok\nx\xff").unwrap();
         std::fs::write(root.join("good.lean"), "def a := 1\r\n").unwrap();
         std::fs::create_dir(root.join("dir.lean")).unwrap();
-        let fail = |name: &str| read(&locate(&root, name)).unwrap_err().to_string().replace(root.to_str().unwrap(), "ROOT");
+        let fail =
+            |name: &str| read(&locate(&root, name)).unwrap_err().to_string().replace(root.to_str().unwrap(), "ROOT");
         assert_eq!(fail("none.lean"), "`ROOT/none.lean` does not exist");
         assert_eq!(fail("dir.lean"), "`ROOT/dir.lean` is a folder, not a file");
-        assert_eq!(fail("bad.lean"), "`ROOT/bad.lean` is not UTF-8: the first bad byte is at offset 4 (line 2); save the file as UTF-8");
+        assert_eq!(
+            fail("bad.lean"),
+            "`ROOT/bad.lean` is not UTF-8: the first bad byte is at offset 4 (line 2); save the file as UTF-8"
+        );
         assert_eq!(read(&locate(&root, "./x/../good.lean")).unwrap().text, "def a := 1\r\n");
     }
 

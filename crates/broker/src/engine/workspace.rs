@@ -32,7 +32,9 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 enum Slot {
     /// None runs; the next one gets this epoch.
-    Idle { next_epoch: u64 },
+    Idle {
+        next_epoch: u64,
+    },
     Running(Arc<Live>),
     /// The engine is going away.
     Closed,
@@ -100,7 +102,10 @@ impl Workspace {
         let epoch = match &*slot {
             Slot::Running(live) => return Ok(Arc::clone(live)),
             Slot::Closed => {
-                return Err(ErrorBody::new(FailureCode::RequestCancelled, "the daemon is shutting down; run the command again to start a new one"));
+                return Err(ErrorBody::new(
+                    FailureCode::RequestCancelled,
+                    "the daemon is shutting down; run the command again to start a new one",
+                ));
             }
             Slot::Idle { next_epoch } => *next_epoch,
         };
@@ -108,7 +113,8 @@ impl Workspace {
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
         config.cancel_grace = self.cancel_grace;
         config.build_mode = beam_session::BuildMode::Always;
-        let live = Arc::new(Live { session: Session::new(config), ledger: Ledger::default(), history: Mutex::default() });
+        let live =
+            Arc::new(Live { session: Session::new(config), ledger: Ledger::default(), history: Mutex::default() });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)
@@ -117,9 +123,11 @@ impl Workspace {
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
     async fn prepare(&self) -> Result<WorkerLaunch, ErrorBody> {
         let (root, env, choice) = (self.root.clone(), self.env.clone(), self.choice.clone());
-        let prepared = tokio::task::spawn_blocking(move || crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent))
-            .await
-            .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("looking for a Lean toolchain failed: {e}")))?;
+        let prepared = tokio::task::spawn_blocking(move || {
+            crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)
+        })
+        .await
+        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("looking for a Lean toolchain failed: {e}")))?;
         prepared.map_err(|e| ErrorBody::new(FailureCode::InternalError, e.to_string()))
     }
 
@@ -171,7 +179,9 @@ impl Workspace {
 
     fn open_doc(&self, doc: DocumentInfo) -> OpenDoc {
         let disk_status = match source::read(&doc.path) {
-            Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => DiskStatus::MatchesTracked,
+            Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => {
+                DiskStatus::MatchesTracked
+            }
             Ok(_) => DiskStatus::DiffersFromTracked,
             Err(source::SourceError::Missing(_)) => DiskStatus::Missing,
             Err(_) => DiskStatus::Unknown,

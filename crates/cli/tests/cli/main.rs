@@ -1,2 +1,46 @@
-//! Process-level tests.
-fn main() {}
+//! The CLI and the daemon as processes, hermetic: own home, own control directory, a scripted engine.
+//!
+//! This executable is two things. Started by cargo it runs the tests. Started with [`env::FAKE`] in its environment it *is* a
+//! `lean-beam` whose engine is [`fake::Fake`]; since a client starts its own executable as the daemon, both ends are.
+//! The last test is different: it runs the real product on real Lean.
+
+mod answers;
+mod env;
+mod fake;
+mod interrupt;
+mod lifecycle;
+mod local;
+mod real;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    if std::env::var_os(env::FAKE).is_some() {
+        return lean_beam::main(std::env::args_os(), &fake::Backstage);
+    }
+    let tests = [answers::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, real::TESTS].concat();
+    let trials = tests
+        .into_iter()
+        .map(|(name, test)| {
+            Trial::test(name, move || {
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// A test and its name.
+type Test = (&'static str, fn());
+
+/// A table of tests, named as their functions are.
+#[macro_export]
+macro_rules! tests {
+    ($($name:ident)*) => {
+        /// The tests of this file.
+        pub const TESTS: &[$crate::Test] = &[$((stringify!($name), $name as fn())),*];
+    };
+}

@@ -86,10 +86,12 @@ pub enum ExtensionError {
         output: String,
     },
     /// Lean died on a module. Not recorded: the next try may succeed.
-    #[error("Lean died while compiling the extension: {module}\n{output}")]
+    #[error("Lean died while compiling the extension ({status}): {module}\n{output}")]
     Crashed {
         /// Source path.
         module: String,
+        /// How it ended.
+        status: String,
         /// What Lean printed.
         output: String,
     },

@@ -93,7 +93,7 @@ impl Worker {
                     .map(|list| list.iter().map(|d| d["message"].as_str().unwrap_or_default().to_owned()).collect())
                     .unwrap_or_default();
             }
-            m["id"] == 1
+            m["id"] == 1 && m.get("method").is_none()
         })?;
         if answer.get("error").is_some() {
             return Err(answer.to_string());

@@ -117,7 +117,8 @@ fn items(result: &Value, want: &Value) -> Result<(), String> {
                 got.remove(n);
             }
             _ => {
-                let why = got.first().map_or("the list is exhausted".to_owned(), |g| item(g, w).err().unwrap_or_default());
+                let why =
+                    got.first().map_or("the list is exhausted".to_owned(), |g| item(g, w).err().unwrap_or_default());
                 return Err(format!("item {w}: {why}"));
             }
         }

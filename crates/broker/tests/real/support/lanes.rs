@@ -12,7 +12,7 @@ use beam_broker::qualify::Qualifier;
 use beam_broker::{Engine, EngineConfig};
 use beam_toolchain::{Choice, testing};
 use beam_wire::Request;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -84,6 +84,17 @@ impl Lane {
         ask(&self.engine, request).await
     }
 
+    /// A request about the workspace, with the events that came before its answer.
+    pub async fn ask_with_events(&self, mut request: Value) -> (Value, Vec<Value>) {
+        request["workspaceId"] = WORKSPACE.into();
+        ask_with_events(&self.engine, request).await
+    }
+
+    /// The lane's folder.
+    pub fn dir(&self) -> &std::path::Path {
+        &self.dir
+    }
+
     /// A request about the whole process.
     pub async fn ask_process(&self, request: Value) -> Value {
         ask(&self.engine, request).await
@@ -117,7 +128,8 @@ struct Pool {
 impl Lanes {
     /// A pool of `n`; nothing is started yet, so listing tests costs nothing.
     pub fn new(n: usize) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         Self { n, runtime, pool: Mutex::new(None) }
     }
 
@@ -137,7 +149,8 @@ impl Lanes {
     }
 
     fn make(&self) -> Pool {
-        let (engine, root, dir) = self.runtime.block_on(async { tokio::task::spawn_blocking(engine).await.expect("an engine") });
+        let (engine, root, dir) =
+            self.runtime.block_on(async { tokio::task::spawn_blocking(engine).await.expect("an engine") });
         let (give, take) = channel();
         for n in 0..self.n {
             let name = format!("lane{n}");
@@ -169,13 +182,4 @@ impl Lanes {
             self.runtime.block_on(pool.engine.drain(Duration::from_secs(2)));
         }
     }
-}
-
-/// A request object with the workspace filled in.
-pub fn request(op: &str, fields: Value) -> Value {
-    let mut r = json!({"op": op, "workspaceId": WORKSPACE});
-    for (key, value) in fields.as_object().expect("fields") {
-        r[key] = value.clone();
-    }
-    r
 }

@@ -1,4 +1,5 @@
-//! What the tests against real Lean share.
+//! What the tests against real Lean share. Each test binary uses its own part of it.
+#![allow(dead_code)]
 
 pub mod expect;
 pub mod lanes;

@@ -1,0 +1,174 @@
+//! Commands that ask no daemon, and failures that are told before one is started.
+
+use expect_test::expect;
+
+use crate::env::Env;
+use crate::tests;
+
+tests! {
+    usage_goes_to_stderr
+    local_failures_start_nothing
+    roots_that_are_none
+    variables_are_checked
+    an_unwritable_control_directory_names_the_variable
+    version_and_lists
+    doctor_only_reads
+    an_empty_store_says_what_helps
+    answers_that_nobody_reads
+}
+
+fn usage_goes_to_stderr() {
+    let env = Env::new();
+    for args in [&[][..], &["-h"], &["help"], &["sync", "--help"]] {
+        let done = env.run(args);
+        assert!(done.stdout.is_empty() && done.stderr.starts_with("usage: lean-beam"), "{done:?}");
+        assert_eq!(done.code, Some(0));
+    }
+    for args in [&["nope"][..], &["sync"], &["--nope"], &["stats", "x"]] {
+        let done = env.run(args);
+        assert!(done.stdout.is_empty() && done.stderr.contains("\nusage: lean-beam"), "{done:?}");
+        assert_eq!(done.code, Some(1));
+    }
+}
+
+fn local_failures_start_nothing() {
+    let env = Env::new();
+    for (args, why) in [
+        (&["run-at", "A.lean", "x", "2", "3", "t"][..], "VERSION must be a whole number"),
+        (&["run-with", "A.lean", "-", "--stdin"], "cannot both be read"),
+        (&["run-with", "A.lean", "{", "t"], "HANDLE is not JSON"),
+        (&["run-at", "A.lean", "1", "2", "3", "--text-file", "none"], "cannot read the text from none"),
+        (&["goals", "at", "A.lean", "1", "2", "3"], "before or after"),
+        (&["shutdown", "now"], "unexpected argument"),
+    ] {
+        let done = env.run(args);
+        assert!(done.stderr.contains(why) && done.stdout.is_empty(), "{done:?}");
+        assert_eq!(done.code, Some(1));
+    }
+    assert!(!env.root.join(".beam").exists());
+}
+
+fn roots_that_are_none() {
+    let env = Env::new();
+    let outside = env.path("home");
+    let done = env.run_in(&outside, &["update", "A.lean"]);
+    assert!(done.stderr.contains("--root PATH") && done.code == Some(1), "{done:?}");
+    expect![[r#"
+        --- stderr
+        beam: the workspace root does not resolve: $ROOT/gone: No such file or directory (os error 2)
+        --- exit 1
+    "#]]
+    .assert_eq(&env.run(&["--root", "gone", "stats"]).snapshot());
+    expect![[r#"
+        --- stderr
+        beam: $TOP/home is not a Lean project: it has no lean-toolchain, lakefile.toml or lakefile.lean
+        --- exit 1
+    "#]]
+    .assert_eq(&env.run(&["--root", "../home", "ensure"]).snapshot());
+}
+
+fn variables_are_checked() {
+    let env = Env::new();
+    for bad in ["0", "-1", "soon", "1.5"] {
+        let done = env.run_with(&[("BEAM_CONTROL_LOCK_TIMEOUT_MS", bad)], &["ensure"]);
+        assert!(done.stderr.contains("BEAM_CONTROL_LOCK_TIMEOUT_MS must be"), "{done:?}");
+        assert_eq!(done.code, Some(1));
+    }
+    assert!(!env.root.join(".beam/beam-daemon.json").exists());
+}
+
+fn an_unwritable_control_directory_names_the_variable() {
+    let env = Env::new();
+    std::fs::write(env.root.join(".beam"), "in the way").unwrap();
+    let done = env.run(&["ensure"]);
+    assert!(done.stderr.contains("BEAM_CONTROL_DIR") && done.code == Some(1), "{done:?}");
+    let elsewhere = env.path("ctl").to_string();
+    assert_eq!(env.run_with(&[("BEAM_CONTROL_DIR", &elsewhere)], &["ensure"]).code, Some(0));
+    assert_eq!(env.run_with(&[("BEAM_CONTROL_DIR", &elsewhere)], &["shutdown"]).code, Some(0));
+}
+
+fn version_and_lists() {
+    let env = Env::new();
+    for args in [["version"], ["--version"]] {
+        let done = env.run(&args);
+        let lines: Vec<_> = done.stdout.lines().map(|l| l.split(": ").next().unwrap()).collect();
+        let name = format!("lean-beam {}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(lines, [&name, "daemon protocol", "binary", "beam home", "extension source"]);
+        assert!(done.stderr.is_empty());
+    }
+    let lines = env.run(&["compatible-release-lines"]);
+    assert!(lines.stdout.lines().all(|l| l.starts_with("leanprover/lean4:v4.")) && lines.stdout.lines().count() > 3);
+    let names = env.run(&["validated-toolchains", "lean"]);
+    assert!(names.stdout.lines().any(|l| l == "leanprover/lean4:v4.28.0"), "{names:?}");
+}
+
+fn doctor_only_reads() {
+    let env = Env::new();
+    let hash = |text: String| {
+        let at = text.find("extension source hash: ").unwrap() + "extension source hash: ".len();
+        format!("{}[hash]{}", &text[..at], &text[at + 16..])
+    };
+    expect![[r#"
+        --- stdout
+        lean-beam: 0.1.0
+        beam home: $TOP/home/.local/share/lean-beam
+        project root: $ROOT
+        project toolchain: leanprover/lean4:v4.28.0
+        project toolchain admission: validated
+        project toolchain validated: true
+        project toolchain release line: v4.28
+        project toolchain accepted: true
+        validated toolchains: 7 (lean-beam validated-toolchains)
+        compatible release lines: 7 (lean-beam compatible-release-lines)
+        custom toolchains registry: $TOP/home/.local/share/lean-beam/custom-lean-toolchains (0)
+        toolchain choice: auto
+        lean binary: (none)
+        problem: no Lean toolchain: elan does not have `leanprover/lean4:v4.28.0` (`elan toolchain install leanprover/lean4:v4.28.0` gets it); there is no `lean` on PATH; `lean-beam toolchain install embedded` gets one that needs nothing but Node
+        extension source hash: [hash]
+        extension: (none)
+        control directory: $ROOT/.beam
+        registry: $ROOT/.beam/beam-daemon.json
+        daemon status: absent
+        daemon incidents: none
+        --- exit 0
+    "#]]
+    .assert_eq(&hash(env.run(&["doctor"]).snapshot()));
+    assert!(!env.root.join(".beam").exists() && !env.path("home/.local").exists());
+
+    // A bad toolchain is a finding, not a failure.
+    std::fs::write(env.root.join("lean-toolchain"), "nonsense\n").unwrap();
+    let done = env.run(&["doctor", "lean"]);
+    assert!(done.stdout.contains("project toolchain accepted: false\n"), "{done:?}");
+    assert_eq!(done.code, Some(0));
+
+    let _started = env.run(&["ensure"]);
+    let done = env.run(&["doctor"]);
+    for label in ["daemon status: live", "daemon pid: ", "daemon endpoint: unix:", "daemon config hash: "] {
+        assert!(done.stdout.contains(label), "{label} {done:?}");
+    }
+}
+
+fn an_empty_store_says_what_helps() {
+    let env = Env::new();
+    expect![[r#"
+        --- stderr
+        beam: nothing is installed; `lean-beam toolchain install embedded` installs a Lean
+        --- exit 0
+    "#]]
+    .assert_eq(&env.run(&["toolchain", "list"]).snapshot());
+    expect![[r#"
+        --- stderr
+        beam: the store has no entry `x`; `lean-beam toolchain list` shows what it has
+        --- exit 1
+    "#]]
+    .assert_eq(&env.run(&["toolchain", "path", "x"]).snapshot());
+}
+
+/// A pipe that nobody reads is no panic and no success.
+fn answers_that_nobody_reads() {
+    let env = Env::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = env.command(&["version"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(1), 0), "{output:?}");
+}
