@@ -1,7 +1,10 @@
 //! Figures, not tests: how long one probe takes at each level, and what the daemon weighs.
 //!
-//! `cargo run --release -p beam-bench -- [ROUNDS]` after `cargo build --release`. Each level is asked in turn within one round, so that a
-//! noisy machine is noisy to all of them; medians, and differences of medians, are printed. The toolchain is the one `lean-beam` would use.
+//! `cargo run --release -p beam-bench -- levels [ROUNDS]` after `cargo build --release`: one probe at each level. Each level is asked in
+//! turn within one round, so that a noisy machine is noisy to all of them; medians, and differences of medians, are printed.
+//! `… -- scale`: what a probe's time depends on, many at once, and memory. The toolchain is the one `lean-beam` would use.
+
+mod scale;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +25,16 @@ const TEXT: &str =
     "theorem t (p q : Prop) (hp : p) (hq : q) : p ∧ q := by\n  constructor\n  · exact hp\n  · exact hq\n";
 
 fn main() -> Result<(), Failure> {
-    let rounds: usize = std::env::args().nth(1).map_or(Ok(100), |n| n.parse())?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] | ["levels"] => levels(100),
+        ["levels", rounds] => levels(rounds.parse()?),
+        ["scale"] => scale::run(),
+        _ => Err("usage: beam-bench levels [ROUNDS] | scale".into()),
+    }
+}
+
+fn levels(rounds: usize) -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let root = AbsPath::canonical(dir.path())?;
     std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n")?;
@@ -112,10 +124,15 @@ async fn raw_worker(root: &AbsPath) -> Result<Session, Failure> {
         cwd: launch.cwd,
     };
     let session = Session::new(SessionConfig::new(root.clone(), 1, Arc::new(CommandSpawn(command))));
-    let seq = session.reserve();
-    session.apply(&root.join("A.lean"), Snapshot::new(seq, TEXT, None)).await?;
+    open(&session, root, TEXT).await?;
     probe(&session, root).await?;
     Ok(session)
+}
+
+/// Makes this the text of `A.lean`; the version.
+async fn open(session: &Session, root: &AbsPath, text: &str) -> Result<u64, Failure> {
+    let seq = session.reserve();
+    Ok(session.apply(&root.join("A.lean"), Snapshot::new(seq, text, None)).await?.version)
 }
 
 async fn probe(session: &Session, root: &AbsPath) -> Result<(), Failure> {
@@ -202,8 +219,13 @@ impl Daemon {
     }
 
     fn rss_mb(&self) -> Result<f64, Failure> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.trim().strip_suffix(" kB"));
-        Ok(kb.ok_or("no VmRSS")?.trim().parse::<f64>()? / 1024.0)
+        rss_mb(self.pid)
     }
+}
+
+/// Resident memory of a process.
+fn rss_mb(pid: u64) -> Result<f64, Failure> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.trim().strip_suffix(" kB"));
+    Ok(kb.ok_or("no VmRSS")?.trim().parse::<f64>()? / 1024.0)
 }

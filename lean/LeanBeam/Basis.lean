@@ -1,4 +1,5 @@
-import LeanBeam.Exec
+import LeanBeam.State
+import Lean.Server.FileWorker.RequestHandling
 
 /-!
 # The state a position stands for

@@ -1,5 +1,4 @@
-import LeanBeam.Goals
-import LeanBeam.Request
+import LeanBeam.State
 import Lean.Elab.Tactic.BuiltinTactic
 
 /-!
@@ -24,20 +23,6 @@ Capturing is per thread: `withIsolatedStreams` replaces the streams of the curre
 open Lean Elab Server
 
 namespace LeanBeam
-
-/-- The state of a proof: what a tactic needs to run as it would in the file. -/
-structure ProofState where
-  env : Environment
-  options : Options
-  currNamespace : Name
-  openDecls : List OpenDecl
-  declName? : Option Name
-  levelNames : List Name
-  mctx : MetavarContext
-  goals : List MVarId
-  ngen : NameGenerator
-  auxDeclNGen : DeclNameGenerator
-  nextMacroScope : MacroScope
 
 /-- What came of a text: the state to show and to go on from, and what was said. -/
 structure Outcome (σ : Type) where
@@ -107,20 +92,6 @@ private def asyncMessages (tasks : Array (Language.SnapshotTask Language.Snapsho
 
 /-! ## Tactics -/
 
-/-- Runs `x` in the state `s` and gives back the final core state also if `x` throws. -/
-def ProofState.run (s : ProofState) (text : FileMap) (cancelTk : IO.CancelToken) (x : MetaM α) :
-    BaseIO (Except Exception (α × Meta.State) × Core.State) := do
-  let ctx ← Compat.coreContext text s.options s.currNamespace s.openDecls cancelTk
-  let core ← IO.mkRef {
-    env := s.env
-    ngen := s.ngen
-    auxDeclNGen := s.auxDeclNGen
-    nextMacroScope := s.nextMacroScope
-    : Core.State }
-  let x : CoreM _ := withOptions (fun _ => s.options) <| x.run Compat.metaContext { mctx := s.mctx }
-  let r ← (x ctx core).toBaseIO
-  return (r, ← core.get)
-
 /-- Evaluates the tactic and returns the goals that are left and the names of the universe levels in scope. -/
 private def evalOneTactic (s : ProofState) (stx : Syntax) : MetaM (List MVarId × List Name) := do
   let tactic : Tactic.TacticM Unit := do
@@ -169,17 +140,6 @@ def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError 
     | .error ex =>
       let messages := ofOutput output |>.push (errorMessage (← exceptionText ex logged))
       return { state := s, success := false, messages, traces }
-
-/-- The goals of a state, for display. -/
-def ProofState.render (s : ProofState) (stop : Stop) : EIO RequestError Goals := do
-  if s.goals.isEmpty then
-    return { goals := #[] }
-  let (r, _) ← s.run default stop.token (renderGoals s.goals)
-  match r with
-  | .ok (goals, _) => return goals
-  | .error ex =>
-    stop.check
-    throw { code := .internalError, message := s!"the goals cannot be shown: {← ex.toMessageData.toString}" }
 
 /-! ## Commands -/
 

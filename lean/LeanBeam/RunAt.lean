@@ -1,3 +1,4 @@
+import LeanBeam.Exec
 import LeanBeam.Handles
 
 /-!

@@ -318,7 +318,7 @@ fn positional(arg: Arg, rest: &mut Rest, given: &mut Given, options: &mut Vec<Ar
         Arg::CodeAction => given.code_action = Some(json(rest, arg, false)?),
         Arg::Text => given.text = text(rest)?,
         Arg::Query => {
-            given.query = Some(words(std::mem::take(rest), "QUERY")?).filter(|q| !q.is_empty());
+            given.query = Some(words(&std::mem::take(rest), "QUERY")?).filter(|q| !q.is_empty());
             if given.query.is_none() {
                 return Err(usage("missing QUERY"));
             }
@@ -391,7 +391,7 @@ fn text(rest: &mut Rest) -> Result<Option<Text>, ArgError> {
         }
         Some("--") => {
             rest.pop_front();
-            return Ok(Some(Text::Argv(words(std::mem::take(rest), "TEXT")?)));
+            return Ok(Some(Text::Argv(words(&std::mem::take(rest), "TEXT")?)));
         }
         // A misspelt option would otherwise be tried as a tactic.
         Some(word) if word.starts_with("--") => {
@@ -407,10 +407,10 @@ fn text(rest: &mut Rest) -> Result<Option<Text>, ArgError> {
             mixed.display()
         )));
     }
-    Ok(Some(Text::Argv(words(std::mem::take(rest), "TEXT")?)))
+    Ok(Some(Text::Argv(words(&std::mem::take(rest), "TEXT")?)))
 }
 
-fn words(rest: Rest, name: &str) -> Result<String, ArgError> {
+fn words(rest: &Rest, name: &str) -> Result<String, ArgError> {
     let words: Vec<_> = rest.iter().map(|w| utf8(w, name)).collect::<Result<_, _>>()?;
     Ok(words.join(" "))
 }

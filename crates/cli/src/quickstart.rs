@@ -77,20 +77,22 @@ fn folder(ctx: &Context, dir: Option<&Path>) -> Result<AbsPath, CliError> {
 /// The Lean that projects in this folder would use; the embedded one is installed where there is none.
 fn lean(ctx: &Context, dir: &AbsPath) -> Result<Toolchain, CliError> {
     let choice = ctx.choice();
-    let nothing = match beam_toolchain::resolve(dir, &ctx.env, &choice) {
+    let looked = match beam_toolchain::resolve(dir, &ctx.env, &choice) {
         Ok(tc) => {
             if let Some(notice) = &tc.notice {
                 ctx.ui.say(notice);
             }
             return Ok(tc);
         }
-        Err(e @ (ResolveError::None { .. } | ResolveError::NotInstalled)) => e,
+        Err(ResolveError::None { looked }) => looked,
+        Err(ResolveError::NotInstalled) => Vec::new(),
         // A Lean that is there but broken is not covered up with another one.
         Err(other) => return Err(other.into()),
     };
-    if choice == Choice::Auto {
-        ctx.ui.say(&format!("{nothing}: installing it"));
+    for found_not in looked {
+        ctx.ui.say(&found_not);
     }
+    ctx.ui.say("installing the embedded Lean: 120 MB to download, then a minute or two of work, once");
     toolchain::install(ctx, &Store::open(&ctx.env)?)?;
     Ok(beam_toolchain::resolve(dir, &ctx.env, &Choice::Embedded)?)
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn check(json: &str, expect: Expect) {
+    fn check(json: &str, expect: &Expect) {
         let value: Value = serde_json::from_str(json).unwrap();
         let text = pretty(value.clone());
         expect.assert_eq(&text);
@@ -94,7 +94,7 @@ mod tests {
     fn a_sync_answer() {
         check(
             r#"{"clientRequestId":"q","fileProgress":{"done":true,"updates":2},"ok":true,"result":{"diagnostics":{"items":[],"counts":{"total":1,"hint":0,"unknown":0,"error":1,"warning":0,"information":0}},"path":"A.lean","readiness":{"blockingMessages":[],"saveReady":true,"reason":"ok"},"version":3,"extra":{}}}"#,
-            expect![[r#"
+            &expect![[r#"
                 {
                   "ok": true,
                   "result": {
@@ -131,7 +131,7 @@ mod tests {
     fn texts_are_not_escaped_more_than_need_be() {
         check(
             r#"[{"b":"⊢ p ∧ q\nx","a":"\u0001"}]"#,
-            expect![[r#"
+            &expect![[r#"
                 [
                   {
                     "a": "\u0001",

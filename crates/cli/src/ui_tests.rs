@@ -121,3 +121,22 @@ fn switches() {
     }
     assert_eq!(switch(&HostEnv::default(), "BEAM_PROGRESS"), None);
 }
+
+/// C1: one place writes answers; the daemon's word on its starter's pipe is none.
+#[test]
+fn c1_only_one_place_writes_to_stdout() {
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut writers = Vec::new();
+    for entry in std::fs::read_dir(sources).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let writes =
+            |l: &str| !l.trim_start().starts_with("//") && (l.contains("io::stdout()") || l.contains(" println!("));
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if !name.ends_with("_tests.rs") {
+            writers.extend(text.lines().filter(|l| writes(l)).map(|_| name.clone()));
+        }
+    }
+    writers.sort();
+    assert_eq!(writers, ["daemon.rs", "ui.rs"]);
+}

@@ -43,7 +43,7 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, call: &Call) -> Result<En
             let registry = connect::existing(&control, &runtime)?;
             let response = ask(ctx, &runtime, &prepared, &registry, cancel_id(call, id.as_deref()))
                 .map_err(|e| failed(&control, &registry, e))?;
-            finish(ctx, call, &prepared, response)
+            finish(ctx, call, &prepared, &response)
         }
         Daemon::Start => {
             let at = At { root: &root, control: &control, backend };
@@ -78,7 +78,7 @@ fn started<B: Backstage>(
             Err(Failed::Client(ClientError::NotListening(_))) if attempt < ATTEMPTS => attempt += 1,
             Err(e) => return Err(failed(at.control, &registry, e)),
             Ok(response) => {
-                let ending = finish(ctx, call, prepared, response)?;
+                let ending = finish(ctx, call, prepared, &response)?;
                 if hold && ending == Ending::Done {
                     runtime.block_on(hold_until_interrupted(ctx))?;
                 } else if let Some(lease) = lease.filter(|_| started) {
@@ -115,7 +115,7 @@ fn failed(control: &Control, registry: &Registry, failed: Failed) -> CliError {
 
 /// The user's id, or one of our own for commands that an interrupt may have to cancel. That one is never shown.
 fn request_id(ctx: &Context, waits: bool) -> Option<String> {
-    ctx.request_id.clone().or_else(|| waits.then(|| format!("cli-{}-{:x}", std::process::id(), clock::monotonic())))
+    ctx.request_id.clone().or_else(|| waits.then(|| format!("cli-{}-{:x}", std::process::id(), clock::nanos())))
 }
 
 fn cancel_id<'a>(call: &Call, id: Option<&'a str>) -> Option<&'a str> {
@@ -123,14 +123,14 @@ fn cancel_id<'a>(call: &Call, id: Option<&'a str>) -> Option<&'a str> {
 }
 
 /// Prints the answer (C1) and says on stderr what people should know about it.
-fn finish(ctx: &Context, call: &Call, prepared: &Prepared, response: Response) -> Result<Ending, CliError> {
+fn finish(ctx: &Context, call: &Call, prepared: &Prepared, response: &Response) -> Result<Ending, CliError> {
     let op = call.spec.op;
     let ending = match &response.outcome {
         Ok(_) => {
             if call.spec.waits {
-                ctx.ui.say_progress(|| ui::completion_line(&prepared.what, op, &response));
+                ctx.ui.say_progress(|| ui::completion_line(&prepared.what, op, response));
             }
-            for note in ui::rejected_notes(op, &response, prepared.text.as_deref()) {
+            for note in ui::rejected_notes(op, response, prepared.text.as_deref()) {
                 ctx.ui.say(&note);
             }
             Ending::Done
@@ -147,7 +147,7 @@ fn finish(ctx: &Context, call: &Call, prepared: &Prepared, response: Response) -
             Ending::Refused
         }
     };
-    print(ctx, &response)?;
+    print(ctx, response)?;
     Ok(ending)
 }
 

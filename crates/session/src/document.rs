@@ -50,6 +50,7 @@ pub(crate) enum ToDocument {
     },
     DependencyChanged {
         uri: String,
+        module: Option<String>,
     },
     Locate {
         idents: Arc<[Ident]>,
@@ -179,8 +180,8 @@ impl Document {
                 tell(reply, had_one);
             }
             Wake::Asked(ToDocument::Info { reply }) => tell(reply, self.info()),
-            Wake::Asked(ToDocument::DependencyChanged { uri }) => {
-                if self.import_closure.contains(&uri) {
+            Wake::Asked(ToDocument::DependencyChanged { uri, module }) => {
+                if self.imports(&uri, module.as_deref()) {
                     self.send(lsp::stale_dependency(&uri));
                 }
             }
@@ -238,7 +239,7 @@ impl Document {
             self.start_worker();
         }
         if let Some(router) = self.links.router.upgrade() {
-            drop(router.send(ToRouter::Changed { uri: self.uri.clone() }));
+            drop(router.send(ToRouter::Changed { uri: self.uri.clone(), module: self.module() }));
         }
     }
 
@@ -546,6 +547,13 @@ impl Document {
                 own.send(ToDocument::Made { key, value }).ok();
             }
         });
+    }
+
+    /// Whether a changed file is among what this one imports. Lean tells the whole closure, but only of files it finds in its source
+    /// path; without one it is empty, and the modules named in the header have to do.
+    fn imports(&self, uri: &str, module: Option<&str>) -> bool {
+        self.import_closure.contains(uri)
+            || self.direct_imports.iter().any(|import| Some(import.module.as_str()) == module)
     }
 
     fn module(&self) -> Option<String> {

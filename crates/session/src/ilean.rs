@@ -271,8 +271,9 @@ mod tests {
             data.refs.places(&low),
             Some(&Places { definition: Some(range(0, 4, 0, 7)), usages: vec![range(4, 13, 4, 16)] })
         );
-        assert_eq!(data.refs.at(Utf16Pos { line: 0, character: 4 }), [low.clone()]);
-        assert_eq!(data.refs.at(Utf16Pos { line: 4, character: 16 }), [low]);
+        for (line, character) in [(0, 4), (4, 16)] {
+            assert_eq!(data.refs.at(Utf16Pos { line, character }), std::slice::from_ref(&low));
+        }
         assert_eq!(data.refs.at(Utf16Pos { line: 0, character: 8 }), []);
         let local = Ident::Local { module: "Low".into(), id: "_uniq.40".into() };
         assert_eq!(data.refs.at(Utf16Pos { line: 4, character: 30 }), [local]);

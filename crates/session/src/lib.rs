@@ -19,6 +19,10 @@
 //! Both channels are first in, first out, and [`Session::apply`], [`Session::request`] and [`Session::close`] queue
 //! *before* they return their future, so what a worker sees is in the order of the calls, polled or not.
 //!
+//! What Lean's watchdog answers itself is answered here: `textDocument/references` and workspace symbols from the reference data
+//! of open documents and built modules, `textDocument/definition` corrected by it, and `$/lean/staleDependency` to importers of
+//! a file that changed. To a caller these are requests like any other.
+//!
 //! # Invariants
 //!
 //! * **S1** one task owns a worker's stdin, one its stdout.

@@ -4,6 +4,7 @@
 //! whose text holds those names are parsed: a large library is some 300 MB of JSON, which is quick to search and slow to parse.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -23,6 +24,13 @@ pub struct IndexRoots {
 }
 
 impl IndexRoots {
+    /// From search paths as Lean's environment variables hold them (`LEAN_PATH`, `LEAN_SRC_PATH`); relative entries are left out.
+    #[must_use]
+    pub fn from_search_paths(built: &OsStr, sources: &OsStr) -> Self {
+        let split = |paths| std::env::split_paths(paths).filter_map(|path| AbsPath::new(path).ok()).collect();
+        Self { ileans: split(built), sources: split(sources) }
+    }
+
     /// The source file of a module, if there is one.
     fn source_of(&self, module: &str) -> Option<AbsPath> {
         let relative = module_path(module)?;
@@ -246,6 +254,11 @@ mod tests {
         assert_eq!(roots.module_of(&root.join("A/b-c/Δx'.lean")).as_deref(), Some("A.«b-c».Δx'"));
         assert_eq!(roots.module_of(&root.join("A.txt")), None);
         assert_eq!(roots.module_of(&AbsPath::new("/q/A.lean").unwrap()), None);
+        let roots = IndexRoots::from_search_paths(OsStr::new("/a:b:/c"), OsStr::new(""));
+        assert_eq!(
+            (roots.ileans, roots.sources),
+            (vec![AbsPath::new("/a").unwrap(), AbsPath::new("/c").unwrap()], vec![])
+        );
     }
 
     fn ilean(module: &str, entries: &[(&str, &str, Option<u32>, &[u32])]) -> String {

@@ -65,7 +65,12 @@ struct Range {
 #[derive(Deserialize)]
 struct Processing {
     range: Range,
+    #[serde(default)]
+    kind: Option<u64>,
 }
+
+/// `LeanFileProgressKind.fatalError`: the range is not being processed and never will be.
+const FATAL_ERROR: u64 = 2;
 #[derive(Deserialize)]
 struct VersionedUri {
     #[serde(default)]
@@ -105,9 +110,12 @@ pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<Notic
     Ok(match method {
         "$/lean/fileProgress" => {
             let p: ProgressParams = serde_json::from_str(text)?;
+            // A file whose header is broken ends with all of it marked as a fatal error, behind the empty list that says that
+            // nothing is being processed. Counting the mark as work would make such a file unfinished for ever.
+            let working = p.processing.iter().filter(|it| it.kind != Some(FATAL_ERROR));
             Notice::Progress {
                 version: p.text_document.version,
-                processing: p.processing.iter().map(|it| line_range(&it.range)).collect(),
+                processing: working.map(|it| line_range(&it.range)).collect(),
             }
         }
         "textDocument/publishDiagnostics" => {
@@ -163,6 +171,18 @@ mod tests {
             Notice::Header { imports, .. } => imports.map(|list| list.into_iter().map(|it| it.module).collect()),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_fatal_error_is_no_work() {
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 3, "character": 0}});
+        let params =
+            |kind| json!({"textDocument": {"uri": "u", "version": 1}, "processing": [{"range": range, "kind": kind}]});
+        let working = |kind| match read("$/lean/fileProgress", &params(kind)).unwrap() {
+            Notice::Progress { processing, .. } => processing.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((working(1), working(2)), (1, 0));
     }
 
     /// The shapes seen on different releases.

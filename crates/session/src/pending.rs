@@ -204,16 +204,16 @@ impl Table {
     }
 
     fn take_where(&mut self, mut wanted: impl FnMut(&Queued, Place) -> bool) -> Vec<Queued> {
-        let taken = self.entries.extract_if(.., |_, state| match state {
-            State::Waiting(request, place) => wanted(request, *place),
-            State::CancelSent { .. } => false,
-        });
+        let mut taken = Vec::new();
+        for (key, state) in std::mem::take(&mut self.entries) {
+            match state {
+                State::Waiting(request, place) if wanted(&request, place) => taken.push(*request),
+                other => {
+                    self.entries.insert(key, other);
+                }
+            }
+        }
         taken
-            .filter_map(|(_, state)| match state {
-                State::Waiting(request, _) => Some(*request),
-                State::CancelSent { .. } => None,
-            })
-            .collect()
     }
 
     pub(crate) fn observe(&self, observation: &Observation) {

@@ -53,6 +53,7 @@ pub(crate) enum ToRouter {
     /// A document's text changed; open importers of it are to be told.
     Changed {
         uri: String,
+        module: Option<String>,
     },
     /// What every open document knows of these identifiers.
     Locate {
@@ -145,9 +146,9 @@ impl Router {
             }
             ToRouter::Definitions { reply } => tell(reply, self.ask_each(|reply| ToDocument::Definitions { reply })),
             ToRouter::Prestart { reply } => tell(reply, self.prestart()),
-            ToRouter::Changed { uri } => {
+            ToRouter::Changed { uri, module } => {
                 for document in self.documents.values() {
-                    drop(document.send(ToDocument::DependencyChanged { uri: uri.clone() }));
+                    drop(document.send(ToDocument::DependencyChanged { uri: uri.clone(), module: module.clone() }));
                 }
             }
             ToRouter::Shutdown { grace, reply } => return Flow::Shutdown { grace, reply },
@@ -169,10 +170,9 @@ impl Router {
         let (snap, reply) = match self.documents.get(&path) {
             None => (snap, reply),
             Some(document) => match document.send(ToDocument::Apply { snap, reply }) {
-                Ok(()) => return,
                 // The task died of a defect; the document starts anew.
                 Err(mpsc::error::SendError(ToDocument::Apply { snap, reply })) => (snap, reply),
-                Err(_) => return,
+                Ok(()) | Err(_) => return,
             },
         };
         let (document, inbox) = mpsc::unbounded_channel();

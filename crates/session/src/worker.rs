@@ -161,13 +161,12 @@ async fn read_all(stdout: Box<dyn AsyncRead + Send + Unpin>, cap: usize, events:
     let mut stdout = BufReader::with_capacity(64 * 1024, stdout);
     loop {
         let event = match frame::read_lsp(&mut stdout, cap).await {
-            Ok(None) => return,
             Ok(Some(body)) => match Incoming::parse(&body) {
                 Ok(message) => Event::Message(message),
                 Err(error) => Event::Garbage(error.to_string()),
             },
             // A process that dies while it writes leaves half a frame. That is its death, not a breach of the protocol.
-            Err(frame::FrameError::Truncated | frame::FrameError::Io(_)) => return,
+            Ok(None) | Err(frame::FrameError::Truncated | frame::FrameError::Io(_)) => return,
             Err(error) => Event::Garbage(error.to_string()),
         };
         let fatal = matches!(event, Event::Garbage(_));

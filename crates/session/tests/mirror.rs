@@ -226,6 +226,17 @@ async fn importers_hear_of_a_change() {
     assert_eq!(*told.params(), json!({"staleDependency": "file:///proj/Low.lean"}));
     silence(&mut other).await;
     silence(&mut low).await;
+    // One whose Lean finds no sources names its direct imports only.
+    other
+        .peer
+        .notify("$/lean/ileanHeaderSetupInfo", json!({"version": 1, "directImports": [["Low", false]]}))
+        .await
+        .unwrap();
+    speak(&mut other).await;
+    h.apply("Low.lean", "2b").await;
+    low.peer.expect("textDocument/didChange").await.unwrap();
+    other.peer.expect("$/lean/staleDependency").await.unwrap();
+    top.peer.expect("$/lean/staleDependency").await.unwrap();
     // The fresh worker of a crashed importer imports anew and knows its own closure only.
     top.die(Exit::Code(1));
     let retry = h.ask("Top.lean", spec("m"));

@@ -174,7 +174,7 @@ async fn definition(stage: &mut Stage, line: u32, links: Value) -> Value {
     value(&pending.await.unwrap())
 }
 
-fn link(uri: &str, line: u32, more: Value) -> Value {
+fn link(uri: &str, line: u32, more: &Value) -> Value {
     let range = &place(uri, line)["range"];
     let mut link =
         json!({"originSelectionRange": 1, "targetUri": uri, "targetRange": range, "targetSelectionRange": range});
@@ -189,33 +189,33 @@ async fn definitions_are_where_the_index_says() {
     stage.top_is_known().await;
     let (low, far) = (stage.uri("Low.lean"), stage.uri("Far/Away.lean"));
     // The import was built when `low` was on line 99; the open document knows better.
-    let stale = json!([link(&low, 99, json!({"ident": {"module": "Low", "decl": "low"}, "isDefault": false}))]);
-    assert_eq!(definition(&mut stage, 8, stale).await, json!([link(&low, 4, json!({}))]));
+    let stale = json!([link(&low, 99, &json!({"ident": {"module": "Low", "decl": "low"}, "isDefault": false}))]);
+    assert_eq!(definition(&mut stage, 8, stale).await, json!([link(&low, 4, &json!({}))]));
     // By URI, as other releases do; a module that is not open; one that nobody knows.
     let links = json!([
-        link(&low, 99, json!({"ident": {"uri": low, "decl": "low"}, "isDefault": false})),
-        link(&far, 77, json!({"ident": {"module": "Far.Away", "decl": "far"}, "isDefault": false})),
-        link("file:///lib/Init.lean", 5, json!({"ident": {"module": "Init", "decl": "id"}, "isDefault": false})),
-        link("file:///lib/Std.lean", 6, json!({})),
+        link(&low, 99, &json!({"ident": {"uri": low, "decl": "low"}, "isDefault": false})),
+        link(&far, 77, &json!({"ident": {"module": "Far.Away", "decl": "far"}, "isDefault": false})),
+        link("file:///lib/Init.lean", 5, &json!({"ident": {"module": "Init", "decl": "id"}, "isDefault": false})),
+        link("file:///lib/Std.lean", 6, &json!({})),
     ]);
     let expected = json!([
-        link(&low, 4, json!({})),
-        link(&far, 1, json!({})),
-        link("file:///lib/Init.lean", 5, json!({})),
-        link("file:///lib/Std.lean", 6, json!({})),
+        link(&low, 4, &json!({})),
+        link(&far, 1, &json!({})),
+        link("file:///lib/Init.lean", 5, &json!({})),
+        link("file:///lib/Std.lean", 6, &json!({})),
     ]);
     assert_eq!(definition(&mut stage, 8, links).await, expected);
     // Right already: the worker's wider range stays.
-    let mut wide = link(&low, 4, json!({"ident": {"module": "Low", "decl": "low"}, "isDefault": false}));
+    let mut wide = link(&low, 4, &json!({"ident": {"module": "Low", "decl": "low"}, "isDefault": false}));
     wide["targetRange"]["end"]["line"] = json!(20);
     let kept = definition(&mut stage, 8, json!([wide])).await;
     assert_eq!(kept[0]["targetRange"]["end"]["line"], json!(20));
     assert_eq!(kept[0].as_object().unwrap().len(), 4, "{kept}");
     // Guesses give way to the index, and stand where it knows nothing.
-    let guess = json!([link("file:///lib/Elab.lean", 5, json!({"ident": null, "isDefault": true}))]);
+    let guess = json!([link("file:///lib/Elab.lean", 5, &json!({"ident": null, "isDefault": true}))]);
     let found = definition(&mut stage, 8, guess.clone()).await;
     assert_eq!((&found[0]["targetUri"], &found[0]["targetSelectionRange"]), (&json!(low), &place(&low, 4)["range"]));
-    assert_eq!(definition(&mut stage, 60, guess).await, json!([link("file:///lib/Elab.lean", 5, json!({}))]));
+    assert_eq!(definition(&mut stage, 60, guess).await, json!([link("file:///lib/Elab.lean", 5, &json!({}))]));
     assert_eq!(definition(&mut stage, 60, json!([])).await, json!([]));
     assert_eq!(definition(&mut stage, 60, json!(null)).await, json!(null));
 }

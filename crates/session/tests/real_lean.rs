@@ -141,7 +141,7 @@ async fn early(stage: &Stage) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hover_definition_goals_and_fifty_edits() {
     let fixture = Fixture::parse(
-        "def ‹def›foo : Nat := 1\n-- 😀 ‹use›foo\ntheorem bar (n : Nat) : n + 0 = n := by\n  ‹tactic›simp\n#eval ‹eval›foo\n",
+        "def ‹def›foo : Nat := 1\n-- 😀 foo\ntheorem bar (n : Nat) : n + 0 = n := by\n  ‹tactic›simp\n#eval ‹eval›foo\n",
     );
     let stage = Stage::new(&fixture).await;
     let text = fixture.text();
@@ -179,6 +179,20 @@ async fn hover_definition_goals_and_fifty_edits() {
     assert!(runs(pid));
     stage.session.shutdown(Duration::from_secs(5)).await;
     assert!(!runs(pid));
+}
+
+/// A broken header ends a file early, and ends it: progress, references and the barrier all come to an end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_header_is_an_end() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let version = stage.apply("Main.lean", "import Not.There\n\ndef k := 1\n").await;
+    let messages = stage.settle("Main.lean", version).await;
+    assert!(messages.iter().any(|it| it.contains("Not")), "{messages:?}");
+    let at = stage.at("Main.lean", Utf16Pos { line: 2, character: 4 });
+    assert_eq!(stage.ask("Main.lean", "textDocument/references", at).await.unwrap(), json!([]));
+    let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+    assert!(info.progress.unwrap().done, "{info:?}");
+    assert_eq!((info.worker.starts, info.direct_imports[0].module.as_str()), (1, "Not.There"));
 }
 
 /// Lean's hash of a text is ours, for texts of every length modulo eight and beyond ASCII.
@@ -306,8 +320,8 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn definitions_and_references_across_files() {
     let fixture = Fixture::parse(
-        "-- file: Low.lean\ndef ‹def›low := 1\n-- file: Top.lean\nimport ‹module›Low\ndef top := ‹top›low\n-- file: Main.lean\nimport Low\n\
-         example (n : Nat) : n + low = n + 1 := by\n  ‹tactic›rfl\n#eval ‹use›low\n",
+        "-- file: Low.lean\ndef ‹def›low := 1\n-- file: Top.lean\nimport Low\ndef top := low\n-- file: Main.lean\nimport Low\n\
+         example (n : Nat) : n + low = n + 1 := by\n  rfl\n#eval ‹use›low\n",
     );
     let stage = Stage::new(&fixture).await;
     stage.build("Low");

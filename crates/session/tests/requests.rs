@@ -254,7 +254,7 @@ fn range(start: u64, end: u64, character: u64) -> Value {
     json!({"range": {"start": {"line": start, "character": 0}, "end": {"line": end, "character": character}}, "kind": 1})
 }
 
-fn progress(version: Value, ranges: &[Value]) -> Value {
+fn progress(version: &Value, ranges: &[Value]) -> Value {
     json!({"textDocument": {"uri": "file:///proj/A.lean", "version": version}, "processing": ranges})
 }
 
@@ -265,7 +265,7 @@ async fn observations_come_in_order_and_only_while_pending() {
     h.apply("A.lean", "two").await;
     fake.peer.expect("textDocument/didChange").await.unwrap();
     // Before the request: recorded, not observed.
-    fake.peer.notify("$/lean/fileProgress", progress(json!(2), &[range(0, 9, 0)])).await.unwrap();
+    fake.peer.notify("$/lean/fileProgress", progress(&json!(2), &[range(0, 9, 0)])).await.unwrap();
     speak(&mut fake).await;
     let (observer, mut observed) = mpsc::unbounded_channel();
     let pending = h.session.request(&path("A.lean"), spec("m").at_version(2), Some(observer));
@@ -275,11 +275,11 @@ async fn observations_come_in_order_and_only_while_pending() {
     let loud = json!({"message": "loud"});
     let silent = json!({"message": "done!", "isSilent": true});
     for (method, params) in [
-        ("$/lean/fileProgress", progress(json!(2), &[range(3, 9, 5), range(1, 2, 0)])),
+        ("$/lean/fileProgress", progress(&json!(2), &[range(3, 9, 5), range(1, 2, 0)])),
         ("textDocument/publishDiagnostics", diagnostics(json!(1), json!([{"message": "old"}]))),
-        ("$/lean/fileProgress", progress(json!(1), &[])),
+        ("$/lean/fileProgress", progress(&json!(1), &[])),
         ("textDocument/publishDiagnostics", diagnostics(json!(2), json!([silent, loud]))),
-        ("$/lean/fileProgress", progress(json!(null), &[])),
+        ("$/lean/fileProgress", progress(&json!(null), &[])),
         ("textDocument/publishDiagnostics", diagnostics(json!(null), json!([]))),
         ("$/lean/somethingNew", json!({"x": 1})),
         ("$/lean/fileProgress", json!({"broken": true})),
@@ -290,7 +290,7 @@ async fn observations_come_in_order_and_only_while_pending() {
     let reply = pending.await.unwrap();
     let done = Progress { updates: 3, done: true, range_start_line: None, range_end_line: Some(10) };
     assert_eq!(reply.progress, Some(done));
-    fake.peer.notify("$/lean/fileProgress", progress(json!(2), &[])).await.unwrap();
+    fake.peer.notify("$/lean/fileProgress", progress(&json!(2), &[])).await.unwrap();
     speak(&mut fake).await;
     let mut seen = Vec::new();
     while let Some(observation) = observed.recv().await {

@@ -16,6 +16,8 @@ mod elan;
 pub mod embedded;
 pub mod env;
 pub mod extension;
+#[cfg(test)]
+mod fake_lean;
 mod killpoint;
 pub mod launch;
 pub mod lock;
@@ -23,7 +25,7 @@ mod process;
 pub mod progress;
 pub mod root;
 pub mod store;
-#[cfg(feature = "test-support")]
+#[cfg(any(test, feature = "test-support"))]
 pub mod testing;
 pub mod toolchain;
 

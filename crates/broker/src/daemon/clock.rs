@@ -15,11 +15,9 @@ pub fn compact(at: SystemTime) -> String {
     timestamp(at).replace(['-', ':'], "")
 }
 
-/// Nanoseconds of a clock that only rises within this boot, as far as the platform gives one; unique enough for file names.
+/// Nanoseconds since 1970: makes names of one process differ from each other; names carry the pid as well.
 #[must_use]
-pub fn monotonic() -> u128 {
-    // `Instant` hides its value; the difference to the epoch of the wall clock rises except across clock steps,
-    // and names also carry the pid.
+pub fn nanos() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
 }
 

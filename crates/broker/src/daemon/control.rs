@@ -73,7 +73,14 @@ impl Control {
     /// Makes the directory if need be, and keeps it out of the project's version control.
     pub fn create(&self) -> Result<(), ControlError> {
         let failed = |source| ControlError::NotWritable { dir: self.dir.clone(), source };
-        fs::create_dir_all(&self.dir).map_err(failed)?;
+        // Private from the start: what lies in it decides which daemon is asked. One that is there keeps its mode, since
+        // group-writable is what some umasks make of every folder, but it must not be somebody else's.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
+        let owner = fs::metadata(&self.dir).map_err(failed)?.uid();
+        if owner != our_uid() {
+            let why = format!("it belongs to user {owner}, not to {}", our_uid());
+            return Err(ControlError::Unsafe { dir: self.dir.clone(), why });
+        }
         if !self.own_base {
             let ignore = self.dir.join(".gitignore");
             let made = fs::OpenOptions::new()
@@ -241,7 +248,7 @@ fn display_name(root: &AbsPath) -> String {
 /// Writes a file so that readers see the old or the new content, readable by its owner only.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let tmp = path.with_file_name(format!(".{name}.{}.{}", std::process::id(), super::clock::monotonic()));
+    let tmp = path.with_file_name(format!(".{name}.{}.{}", std::process::id(), super::clock::nanos()));
     let written = fs::OpenOptions::new()
         .write(true)
         .create_new(true)

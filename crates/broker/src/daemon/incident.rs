@@ -96,13 +96,8 @@ fn facts(control: &Control, registry: Option<&Registry>) -> Vec<String> {
 fn save(control: &Control, kind: Kind, now: SystemTime, body: &Value) -> Option<AbsPath> {
     let dir = control.incident_dir();
     fs::create_dir_all(&dir).ok()?;
-    let name = format!(
-        "incident-{}-{}-{}-{}.json",
-        clock::compact(now),
-        std::process::id(),
-        clock::monotonic(),
-        kind.as_str()
-    );
+    let name =
+        format!("incident-{}-{}-{}-{}.json", clock::compact(now), std::process::id(), clock::nanos(), kind.as_str());
     let path = dir.join(name);
     let mut text = serde_json::to_vec_pretty(body).ok()?;
     text.push(b'\n');

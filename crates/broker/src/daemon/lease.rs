@@ -3,17 +3,21 @@
 //! Some sandboxes end everything that a command started as soon as the command itself ends. There the command that started
 //! the daemon waits until the others are done, so that it does not take the daemon away from them; `ensure --hold` is the
 //! same by intent. A live lease also keeps the daemon from ending for idleness.
+//!
+//! Whoever holds a lease holds a lock on its file, so that it ends with its holder in whatever pid namespace that was. For a
+//! lease without one (no locks on that file system, another program) the recorded pid is asked.
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use beam_base::AbsPath;
 use serde::{Deserialize, Serialize};
 
 use super::clock;
-use super::control::{Control, write_atomically};
+use super::control::Control;
 use super::process::{PidStatus, pid_namespace, pid_status};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,12 +30,17 @@ struct Content {
     /// Held until interrupted: nobody waits for such a one to end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     hold: bool,
+    /// The file's lock says whether the holder lives.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    locked: bool,
 }
 
 /// This process's lease; dropping it takes it back.
 #[derive(Debug)]
 pub struct Lease {
     path: AbsPath,
+    // Holds the lock.
+    _file: File,
 }
 
 impl Lease {
@@ -40,17 +49,34 @@ impl Lease {
         let dir = control.lease_dir();
         fs::create_dir_all(&dir)?;
         let pid = std::process::id();
-        let path = dir.join(format!("{}-{pid}.lease", clock::monotonic()));
-        let content =
-            Content { pid, pid_namespace: pid_namespace(), created_at: clock::timestamp(SystemTime::now()), hold };
-        write_atomically(&path, &serde_json::to_vec(&content)?)?;
-        Ok(Self { path })
+        let name = format!("{}-{pid}.lease", clock::nanos());
+        let path = dir.join(&name);
+        let tmp = dir.join(format!(".{name}"));
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&tmp)?;
+        // Locked before it can be seen under its name.
+        let locked = file.try_lock().is_ok();
+        let content = Content {
+            pid,
+            pid_namespace: pid_namespace(),
+            created_at: clock::timestamp(SystemTime::now()),
+            hold,
+            locked,
+        };
+        let written = serde_json::to_vec(&content)
+            .map_err(io::Error::other)
+            .and_then(|body| file.write_all(&body))
+            .and_then(|()| fs::rename(&tmp, &path));
+        if let Err(e) = written {
+            let _nothing_left = fs::remove_file(&tmp);
+            return Err(e);
+        }
+        Ok(Self { path, _file: file })
     }
 
     /// Waits until no other command is at work, at most `limit`.
     pub async fn outlast_others(&self, control: &Control, limit: Duration) {
         let deadline = tokio::time::Instant::now() + limit;
-        while others(control, Some(&self.path)).iter().any(|kind| *kind == Kind::Passing) {
+        while others(control, Some(&self.path)).contains(&Kind::Passing) {
             if tokio::time::Instant::now() >= deadline {
                 return;
             }
@@ -88,13 +114,14 @@ fn others(control: &Control, ours: Option<&AbsPath>) -> Vec<Kind> {
         .filter_map(Result::ok)
         .map(|e| e.path())
         .filter(|p| p.extension().is_some_and(|x| x == "lease"))
+        .filter(|p| !p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')))
         .filter(|p| ours.is_none_or(|o| o.as_path() != p.as_path()))
         .filter_map(judge)
         .collect()
 }
 
-/// A lease is stale if its pid is zero, or of our namespace and dead. What cannot be read or judged counts as live: better
-/// to wait in vain than to pull a daemon from under somebody.
+/// A lease is stale if its lock is free; without a lock if its pid is zero, or of our namespace and dead. What cannot be read
+/// or judged counts as live: better to wait in vain than to pull a daemon from under somebody.
 fn judge(path: PathBuf) -> Option<Kind> {
     let body = match fs::read(&path) {
         Ok(body) => body,
@@ -104,13 +131,25 @@ fn judge(path: PathBuf) -> Option<Kind> {
     let Ok(content) = serde_json::from_slice::<Content>(&body) else {
         return Some(Kind::Passing);
     };
-    match pid_status(content.pid, content.pid_namespace.as_deref()) {
-        PidStatus::Dead | PidStatus::Unknown => {
-            let _already_gone = fs::remove_file(path);
-            None
-        }
-        PidStatus::Alive | PidStatus::Unavailable if content.hold => Some(Kind::Held),
-        PidStatus::Alive | PidStatus::Unavailable => Some(Kind::Passing),
+    let stale = if content.locked {
+        is_free(&path)
+    } else {
+        matches!(pid_status(content.pid, content.pid_namespace.as_deref()), PidStatus::Dead | PidStatus::Unknown)
+    };
+    if stale {
+        let _already_gone = fs::remove_file(path);
+        return None;
+    }
+    Some(if content.hold { Kind::Held } else { Kind::Passing })
+}
+
+fn is_free(path: &Path) -> bool {
+    match File::open(path) {
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+        Ok(file) => match file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        },
     }
 }
 
@@ -154,6 +193,23 @@ mod tests {
         fs::write(dir.join("notes.txt"), "").unwrap();
         assert_eq!(others(&control, None).len(), 2);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
+    }
+
+    /// The lock tells, whatever the pid: the holder may have lived in a namespace that is gone.
+    #[test]
+    fn a_lease_ends_with_its_holder_in_any_namespace() {
+        let (_keep, control) = temp();
+        let lease = Lease::take(&control, false).unwrap();
+        let text = fs::read_to_string(&lease.path).unwrap();
+        let other = text.replace(&format!("\"pid\":{}", std::process::id()), "\"pid\":0");
+        assert_ne!(text, other);
+        fs::write(&lease.path, other).unwrap();
+        assert!(any_live(&control));
+        // As a killed holder leaves it.
+        let left = control.lease_dir().join("2-2.lease");
+        fs::copy(&lease.path, &left).unwrap();
+        assert_eq!(others(&control, Some(&lease.path)), []);
+        assert!(!left.exists() && lease.path.exists());
     }
 
     #[tokio::test(start_paused = true)]

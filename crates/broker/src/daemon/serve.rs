@@ -349,7 +349,7 @@ fn identity(root: &AbsPath) -> io::Result<(u64, u64)> {
 /// Binds in the first folder that takes a socket. A folder that is not safe is refused outright: somebody put it there.
 fn listen(folders: &[SocketFolder]) -> Result<(AbsPath, UnixListener), ServeError> {
     // Not the pid: daemons of two pid namespaces may share it and the folder. The name is short, as socket addresses are.
-    let seed = format!("{} {}", std::process::id(), clock::monotonic());
+    let seed = format!("{} {}", std::process::id(), clock::nanos());
     let name = format!("{}.sock", &blake3::hash(seed.as_bytes()).to_hex()[..8]);
     let mut why = Vec::new();
     for folder in folders {

@@ -57,6 +57,12 @@ fn main() -> ExitCode {
         todo_ranges_kinds_and_refusals,
         code_actions_are_resolved_for_their_own_file_only,
         hover_symbols_and_signature_are_leans_own,
+        workspace_selectors_are_checked,
+        ensure_reports_the_session,
+        goals_with_a_text_are_refused,
+        refresh_starts_over_at_version_one,
+        a_probe_waits_only_for_the_prefix,
+        no_lean_file_is_ever_written,
     ];
     let conclusion = libtest_mimic::run(&args, trials);
     lanes.shut_down();
@@ -693,4 +699,99 @@ async fn hover_symbols_and_signature_are_leans_own(lane: Arc<Lane>) -> Outcome {
     holds("twice", r["result"].as_array().is_some_and(|a| a.iter().any(|s| s["name"] == "twice")), &r)?;
     let r = lane.ask(at("signature_help", 3, 12), None).await;
     equal("signature help is answered", &r["ok"], &json!(true))
+}
+
+async fn workspace_selectors_are_checked(lane: Arc<Lane>) -> Outcome {
+    let update = |extra: Value| {
+        let mut r = json!({"op": "update_file", "path": lane.path("A.lean")});
+        for (key, value) in extra.as_object().expect("fields") {
+            r[key] = value.clone();
+        }
+        r
+    };
+    put(&lane, "A.lean", PROOF).await?;
+    code(&lane.ask_process(update(json!({}))).await, "invalidParams")?;
+    code(&lane.ask_process(update(json!({"workspaceId": "nobody"}))).await, "invalidParams")?;
+    let root = lane.dir().parent().expect("the root");
+    let same = root.join("lane0/..");
+    equal("an alias of the root", &lane.ask(update(json!({"root": same})), None).await["ok"], &json!(true))?;
+    let r = lane.ask(update(json!({"root": "/"})), None).await;
+    code(&r, "invalidParams")?;
+    holds(
+        "both roots",
+        r["error"]["message"].as_str().is_some_and(|m| m.contains("`/`") && m.contains(&*root.to_string_lossy())),
+        &r,
+    )?;
+    code(&lane.ask(update(json!({"root": "/no/such/place"})), None).await, "invalidParams")
+}
+
+async fn ensure_reports_the_session(lane: Arc<Lane>) -> Outcome {
+    let r = lane.ask(json!({"op": "ensure"}), None).await;
+    let result = &r["result"];
+    equal(
+        "ensure",
+        &json!([result["workspace_id"], result["backend"], result["epoch"]]),
+        &json!([WORKSPACE, "lean", 1]),
+    )?;
+    equal("root", &result["root"], &json!(lane.dir().parent().expect("the root")))?;
+    code(&lane.ask(json!({"op": "ensure", "backend": "rocq"}), None).await, "invalidParams")
+}
+
+async fn goals_with_a_text_are_refused(lane: Arc<Lane>) -> Outcome {
+    let v = put(&lane, "A.lean", PROOF).await?;
+    let request =
+        json!({"op": "goals", "path": lane.path("A.lean"), "version": v, "line": 1, "character": 2, "text": "skip"});
+    code(&lane.ask(request, None).await, "invalidParams")
+}
+
+async fn refresh_starts_over_at_version_one(lane: Arc<Lane>) -> Outcome {
+    put(&lane, "A.lean", PROOF).await?;
+    put(&lane, "A.lean", &format!("{PROOF}\n")).await?;
+    let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("A.lean")}), None).await;
+    equal("version", &r["result"]["version"], &json!(1))?;
+    equal("ready", &r["result"]["readiness"]["saveReady"], &json!(true))
+}
+
+/// The file's last command takes long; a probe above it must not wait for it.
+async fn a_probe_waits_only_for_the_prefix(lane: Arc<Lane>) -> Outcome {
+    let slow = "example : True := by\n  sleep 6000\n  trivial\n";
+    put(&lane, "A.lean", PROOF).await?;
+    sync(&lane, "A.lean").await;
+    let v = put(&lane, "A.lean", &format!("{PROOF}\n{slow}")).await?;
+    let asked = Instant::now();
+    succeeds(&probe(&lane, "A.lean", v, 1, 2, "exact ⟨hp, hq⟩").await)?;
+    holds(
+        "before the slow command has ended",
+        asked.elapsed() < Duration::from_secs(5),
+        &json!(asked.elapsed().as_millis()),
+    )?;
+    put(&lane, "A.lean", PROOF).await?;
+    Ok(())
+}
+
+/// X1: whatever is asked, sources stay as they are, byte for byte.
+async fn no_lean_file_is_ever_written(lane: Arc<Lane>) -> Outcome {
+    let text = "theorem t : 1 = 1 := by\r\n  sorry -- ü😀";
+    let v = put(&lane, "A.lean", text).await?;
+    let state = || {
+        let path = lane.dir().join("A.lean");
+        (
+            std::fs::read(&path).expect("the file"),
+            std::fs::metadata(&path).and_then(|m| m.modified()).expect("its time"),
+        )
+    };
+    let before = state();
+    let path = lane.path("A.lean");
+    probe(&lane, "A.lean", v, 1, 2, "rfl").await;
+    for request in [
+        json!({"op": "sync_file", "path": path}),
+        json!({"op": "todo", "path": path, "version": v, "line": 0, "character": 0, "endLine": 1, "endCharacter": 7}),
+        json!({"op": "goals", "path": path, "version": v, "line": 1, "character": 2}),
+        json!({"op": "refresh_file", "path": path}),
+        json!({"op": "close", "path": path}),
+    ] {
+        let r = lane.ask(request, None).await;
+        equal("ok", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
+    }
+    holds("the same bytes and time", state() == before, &json!("A.lean"))
 }

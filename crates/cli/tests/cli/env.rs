@@ -92,7 +92,8 @@ impl Env {
 
     /// The same with something on standard input.
     pub fn run_input(&self, input: &str, args: &[&str]) -> Done {
-        let mut child = self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         self.finish(child.wait_with_output().unwrap())
     }

@@ -168,9 +168,9 @@ impl Fake {
                 self.0.asked.cancel();
                 Response::ok(json!({ "shutdown": true }))
             }
-            Op::UpdateFile => {
-                Response::ok(json!({ "version": 1, "changed": true, "path": args.path, "choice": format!("{:?}", self.0.choice) }))
-            }
+            Op::UpdateFile => Response::ok(
+                json!({ "version": 1, "changed": true, "path": args.path, "choice": format!("{:?}", self.0.choice) }),
+            ),
             Op::SyncFile | Op::RefreshFile => sync(args.path.as_deref().unwrap_or(""), events).await,
             Op::RunAt | Op::RunWith => run(args.text.as_deref().unwrap_or(""), args.store_handle == Some(true)).await,
             other => Response::ok(json!({ "op": other.name(), "args": serde_json::to_value(args).unwrap() })),
@@ -205,7 +205,8 @@ async fn run(text: &str, handle: bool) -> Response {
 }
 
 async fn sync(path: &str, events: &mpsc::Sender<Event>) -> Response {
-    let progress = |done| Progress { updates: 2, done, range_start_line: (!done).then_some(1), range_end_line: Some(9) };
+    let progress =
+        |done| Progress { updates: 2, done, range_start_line: (!done).then_some(1), range_end_line: Some(9) };
     let at = |line| Utf16Pos { line, character: 0 };
     let diagnostic = StreamDiagnostic {
         path: "A.lean".into(),

@@ -249,7 +249,12 @@ fn an_idle_daemon_ends() {
 
 fn hold_stays_until_interrupted() {
     let env = Env::new();
-    let mut child = env.command(&["--idle", "1", "ensure", "--hold"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = env
+        .command(&["--idle", "1", "ensure", "--hold"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut note = String::new();
     stderr.read_line(&mut note).unwrap();
@@ -271,7 +276,11 @@ fn the_starter_outlasts_its_siblings() {
     let leases = env.root.join(".beam/wrapper-leases");
     fs::create_dir_all(&leases).unwrap();
     let sibling = leases.join("1-1.lease");
-    fs::write(&sibling, json!({ "pid": 1, "pidNamespace": "pid:[7]", "createdAt": "2026-01-01T00:00:00Z" }).to_string()).unwrap();
+    fs::write(
+        &sibling,
+        json!({ "pid": 1, "pidNamespace": "pid:[7]", "createdAt": "2026-01-01T00:00:00Z" }).to_string(),
+    )
+    .unwrap();
     let mut starter = env.spawn(&["update", "A.lean"]);
     // Its answer is out long before it ends.
     let mut stdout = BufReader::new(starter.stdout.take().unwrap());
@@ -308,7 +317,8 @@ fn d4_tcp_only_on_request_and_with_the_token() {
     let _started = env.run(&["--port", "0", "ensure"]);
     let registry = env.registry().unwrap();
     let port = registry["port"].as_u64().unwrap().to_string();
-    let ask = |vars: &[(&str, &str)]| env.run_with(vars, &["--port", &port, "client", "request", r#"{"op":"open_docs"}"#]);
+    let ask =
+        |vars: &[(&str, &str)]| env.run_with(vars, &["--port", &port, "client", "request", r#"{"op":"open_docs"}"#]);
     assert_eq!(ask(&[]).code, Some(0));
     let token = registry["token"].as_str().unwrap();
     assert_eq!(ask(&[("BEAM_TOKEN", token)]).code, Some(0));

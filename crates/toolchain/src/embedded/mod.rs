@@ -51,6 +51,23 @@ const WAIT: Duration = Duration::from_secs(1800);
 /// What an install needs at its height, in bytes: the package, the module as published, and the entry.
 const SPACE: u64 = 800_000_000;
 
+/// The kill points an install passes, in order.
+#[cfg(test)]
+fn kill_points_of_an_install() -> &'static [&'static str] {
+    &[
+        "begun",
+        "downloaded",
+        "unpacked",
+        "rewritten",
+        "repaired",
+        "tried",
+        "compiled",
+        "qualified",
+        "unpublished",
+        "published",
+    ]
+}
+
 /// An npm package, pinned.
 #[derive(Debug, Clone)]
 pub(crate) struct Package {

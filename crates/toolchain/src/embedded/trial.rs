@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// the library (`for`, `deriving`, polymorphic functions), the interpreter's way to compiled code.
 const SOURCE: &str = include_str!("../../assets/trial.lean");
 /// What it prints.
-const EXPECTED: &str = include_str!("../../assets/trial.expected");
+pub(super) const EXPECTED: &str = include_str!("../../assets/trial.expected");
 
 /// Why the toolchain was not accepted.
 #[derive(Debug, thiserror::Error)]

@@ -69,6 +69,7 @@ pub(crate) fn unpack(
             _ => {}
         }
     }
+    drain(archive.into_inner())?;
     match (snippets, modules, have_wasm) {
         (Some(snippets), Some(modules), true) if modules > 0 => Ok(Unpacked { snippets, modules }),
         (None, ..) => Err(UnpackError::Shape("it has no lean.js".into())),
@@ -131,7 +132,13 @@ fn save_modules(stream: impl Read, library: &AbsPath) -> Result<usize, UnpackErr
         save(&mut entry, &to)?;
         modules += 1;
     }
+    drain(archive.into_inner())?;
     Ok(modules)
+}
+
+/// Reads on to the end behind an archive: only there the checksum is compared.
+fn drain(mut stream: impl Read) -> Result<(), UnpackError> {
+    io::copy(&mut stream, &mut io::sink()).map(drop).map_err(UnpackError::Damaged)
 }
 
 /// Where a file of the archive goes in the library; `None` if it is no module of it (the archive was made on a Mac, so every file

@@ -4,6 +4,8 @@
 
 mod compile;
 mod sources;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -75,7 +75,7 @@ pub enum Fingerprint {
         /// Size of the `lean` binary in bytes. With its time it tells a rebuilt local toolchain, whose version may stay the same.
         size: u64,
         /// Modification time of the `lean` binary, nanoseconds since 1970.
-        modified: i128,
+        modified: i64,
     },
     /// An embedded toolchain.
     Embedded {
@@ -343,7 +343,7 @@ fn probe(lean: &AbsPath, found: Found, env: &HostEnv) -> Result<Toolchain, Resol
         lib_dir: lib_dir.clone(),
         lake_version,
         size: meta.size(),
-        modified: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        modified: meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
     };
     if let Found::Elan { channel } = &found {
         check_name(channel, &version).map_err(broken)?;
@@ -387,3 +387,6 @@ fn new_enough(version: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Extension builds on a fake native toolchain: compiled in order, qualified, stored once, never used when they failed.
+
+use super::*;
+use crate::fake_lean;
+use crate::progress::Silent;
+use crate::toolchain::{Choice, resolve};
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Fixture {
+    _tmp: tempfile::TempDir,
+    top: AbsPath,
+    env: HostEnv,
+    store: Store,
+    tc: Toolchain,
+    qualified: AtomicUsize,
+}
+
+fn sources(a: &str) -> Sources {
+    Sources::new(&[
+        ("X/A.lean", a),
+        ("X/B.lean", "import X.A"),
+        ("X/C.lean", "import X.A"),
+        ("X.lean", "import X.B\nimport X.C\nimport Lean"),
+        (WORKER, "import X"),
+    ])
+    .unwrap()
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let tmp = tempfile::tempdir().unwrap();
+        let top = AbsPath::canonical(tmp.path()).unwrap();
+        fake_lean::make(&top.join("lean"), "4.28.0");
+        let env =
+            HostEnv::from_vars([("PATH", "/usr/bin:/bin"), ("LEAN_BEAM_HOME", top.join("store").to_str().unwrap())]);
+        let tc = resolve(&top, &env, &Choice::Lean(top.join("lean/bin/lean"))).unwrap();
+        Self { _tmp: tmp, store: Store::open(&env).unwrap(), top, env, tc, qualified: AtomicUsize::new(0) }
+    }
+
+    fn ensure(&self, sources: &Sources, verdict: Result<(), &str>) -> Result<Extension, ExtensionError> {
+        let qualify = |launch: &WorkerLaunch| {
+            self.qualified.fetch_add(1, Ordering::Relaxed);
+            let program = launch.args[1].to_str().unwrap();
+            assert!(program.ends_with(WORKER) && std::path::Path::new(program).is_file());
+            verdict.map_err(str::to_owned)
+        };
+        ensure(&self.tc, sources, &self.store, &self.env, &qualify, &Silent)
+    }
+
+    fn times(&self) -> usize {
+        self.qualified.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_build_is_made_once_and_found_again() {
+    let f = Fixture::new();
+    let one = sources("import Lean");
+    assert!(find(&f.tc, &f.store, &one).is_none());
+    let ext = f.ensure(&one, Ok(())).unwrap();
+    assert_eq!(ext.verdict, Verdict::Qualified);
+    for file in ["X.olean", "X/A.olean", "X/B.olean", "X/C.olean", WORKER, "build.log"] {
+        assert!(ext.dir.join(file).is_file(), "{file}");
+    }
+    assert!(!ext.dir.join("probe-project").exists());
+    let log = fs::read_to_string(&ext.log).unwrap();
+    assert_eq!(log.matches("#built ").count(), 4, "{log}");
+    let again = f.ensure(&one, Err("not asked")).unwrap();
+    assert_eq!((again.dir, f.times()), (ext.dir, 1));
+    // Other sources are another build, beside it.
+    f.ensure(&sources("-- changed"), Ok(())).unwrap();
+    assert_eq!((f.store.extensions().len(), f.times()), (2, 2));
+}
+
+/// K4: a failed build is recorded with its reason, reported again without being tried again, and forgotten by its id.
+#[test]
+fn k4_a_rejected_build_is_never_used() {
+    let f = Fixture::new();
+    for (sources, verdict, want) in [
+        (sources("-- ERROR"), Ok(()), "X/A.lean does not compile"),
+        (sources("-- fine"), Err("probe 2 is wrong"), "probe 2 is wrong"),
+    ] {
+        let before = f.times();
+        let id = match f.ensure(&sources, verdict).unwrap_err() {
+            ExtensionError::Rejected { reason, log, id } => {
+                assert_eq!(reason, want);
+                assert!(log.is_file());
+                id
+            }
+            other => panic!("{other}"),
+        };
+        let tried = f.times();
+        let text = f.ensure(&sources, Ok(())).unwrap_err().to_string();
+        assert!(text.contains(want) && text.contains(&format!("toolchain remove {id}")), "{text}");
+        assert_eq!(f.times(), tried, "not tried again");
+        assert!(matches!(find(&f.tc, &f.store, &sources).unwrap().verdict, Verdict::Rejected(_)));
+        f.store.remove(&id).unwrap();
+        assert!(find(&f.tc, &f.store, &sources).is_none());
+        assert!(tried <= before + 1);
+    }
+    f.ensure(&sources("-- fine"), Ok(())).unwrap();
+}
+
+/// A crash says nothing about the sources, so the next try is a new one.
+#[test]
+fn a_crash_is_not_recorded() {
+    let f = Fixture::new();
+    let e = f.ensure(&sources("-- CRASH"), Ok(())).unwrap_err();
+    assert!(matches!(e, ExtensionError::Crashed { ref module, .. } if module == "X/A.lean"), "{e}");
+    assert!(f.store.extensions().is_empty() && f.store.broken().is_empty());
+}
+
+#[test]
+fn a_damaged_build_is_made_anew() {
+    let f = Fixture::new();
+    let one = sources("import Lean");
+    let ext = f.ensure(&one, Ok(())).unwrap();
+    fs::remove_file(ext.dir.join("X/C.olean")).unwrap();
+    assert_eq!(f.store.broken().len(), 1);
+    f.ensure(&one, Ok(())).unwrap();
+    assert_eq!((f.times(), f.store.broken().len()), (2, 0));
+}
+
+#[test]
+fn many_at_once_build_once() {
+    let f = Fixture::new();
+    let one = sources("import Lean");
+    let dirs: Vec<AbsPath> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(|| f.ensure(&one, Ok(())).unwrap().dir)).collect();
+        all.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert!(dirs.iter().all(|d| *d == dirs[0]));
+    assert_eq!(f.times(), 1);
+}
+
+#[test]
+fn the_launch_on_a_native_toolchain() {
+    let f = Fixture::new();
+    let ext = f.ensure(&sources("import Lean"), Ok(())).unwrap();
+    let root = f.top.join("project");
+    fs::create_dir(&root).unwrap();
+    let env = f.env.clone().with("LEAN_PATH", "/outer");
+    let path = |launch: &WorkerLaunch| {
+        let found = launch.env.iter().find(|(k, _)| k == "LEAN_PATH").unwrap();
+        found.1.to_str().unwrap().to_owned()
+    };
+    // Without a lakefile the caller's search path stays, with ours behind it.
+    fs::write(root.join("lean-toolchain"), "").unwrap();
+    let launch = worker_launch(&f.tc, &ext, &root, &env).unwrap();
+    assert_eq!(path(&launch), format!("/outer:{}", ext.dir));
+    assert_eq!((&launch.program, &launch.cwd), (&f.tc.lean, &root));
+    assert!(launch.env_remove.contains(&"LEAN_SYSROOT".into()));
+    // With one, Lake's word counts.
+    fs::write(root.join("lakefile.toml"), "").unwrap();
+    let launch = worker_launch(&f.tc, &ext, &root, &env).unwrap();
+    assert_eq!(path(&launch), format!("{root}/.lake/build/lib/lean:{}", ext.dir));
+    assert!(launch.env.contains(&("LEAN_SYSROOT".into(), f.tc.prefix.as_os_str().to_owned())));
+    assert!(launch.env_remove.contains(&"LAKE_NO_CACHE".into()));
+    assert!(!launch.env.iter().any(|(k, _)| k == "x"));
+    fs::write(root.join("broken"), "").unwrap();
+    let e = worker_launch(&f.tc, &ext, &root, &env).unwrap_err();
+    assert!(e.to_string().contains("lakefile is broken"), "{e}");
+}
