@@ -16,9 +16,9 @@ that moment, nor judge from anything but Lean's own snapshots.
 4. Not ready, if there is no state behind the last command (`documentDidNotElaborateSuccessfully`: a broken header), or an
    error that the front end has not marked as reported stands anywhere in the snapshot tree (`documentErrors`).
 
-`textHash` is Lean's `hash : String → UInt64` of the worker's text, in 16 lower-case hex digits. It is compiled code also in an interpreted
-extension. The worker's text is the client's with every `\r\n` turned into `\n` (Lean does this on open and on change; a lone `\r` stays).
-The algorithm, for whoever has to reproduce it: MurmurHash64A with seed 11 over the UTF-8 bytes.
+`textHash` is Lean's `hash : String → UInt64` of the worker's text, in 16 lower-case hex digits (compiled code, also in this
+interpreted extension). The worker's text is the client's with every `\r\n` turned into `\n`: Lean does this on open and on change; a
+lone `\r` stays. The algorithm, for whoever has to reproduce it: MurmurHash64A with seed 11 over the UTF-8 bytes.
 -/
 
 open Lean Server FileWorker

@@ -75,9 +75,10 @@ private def parse (category : Name) (text : Parser.InputContext) (scope : Parser
 
 /-! ## Waiting for what a probe started -/
 
-/-- Messages of snapshot tasks, once they are finished; `none` if the probe was stopped first. -/
-private def asyncMessages (tasks : Array (Language.SnapshotTask Language.SnapshotTree)) (stop : Stop) :
-    BaseIO (Array ProbeMessage) := do
+private abbrev Tasks := Array (Language.SnapshotTask Language.SnapshotTree)
+
+/-- Messages of tasks, once they are finished. If the probe is stopped first the tasks are cancelled. -/
+private def asyncMessages (tasks : Tasks) (stop : Stop) : BaseIO (Array ProbeMessage) := do
   if tasks.isEmpty then
     return #[]
   let tree : Language.SnapshotTree := { element := { desc := "", diagnostics := .empty }, children := tasks }
@@ -86,8 +87,7 @@ private def asyncMessages (tasks : Array (Language.SnapshotTask Language.Snapsho
     let logs := tree.getAll.map (Compat.unreported ·.diagnostics.msgLog)
     ofMessages (logs.foldl (· ++ ·) #[])
   | .error _ =>
-    for task in tasks do
-      task.cancelRec
+    tasks.forM (·.cancelRec)
     return #[]
 
 /-! ## Tactics -/
@@ -138,6 +138,8 @@ def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError 
         nextMacroScope := core.nextMacroScope }
       return { state, traces, messages, success := !messages.any (·.severity == "error") }
     | .error ex =>
+      -- They belong to a state that is rolled back.
+      core.snapshotTasks.forM (·.cancelRec)
       let messages := ofOutput output |>.push (errorMessage (← exceptionText ex logged))
       return { state := s, success := false, messages, traces }
 

@@ -39,13 +39,18 @@ namespace HandleStore
 private def atVersion (s : HandleStore) (version : Nat) : HandleStore :=
   if s.version == version then s else { s with version, states := {} }
 
-/-- Stores a state of the document's present version. -/
+/-- Stores a state. Called from the thread of the probe, so an edit may have come in between: then the handle is stale from birth,
+and must not take the place of states of the newer version. -/
 def mint (doc : EditableDocument) (state : Basis) : BaseIO HandleRef := do
   let version := doc.meta.version
   let n ← handleStore.modifyGet fun s =>
-    let s := s.atVersion version
     let n := s.retired.size
-    (n, { s with states := s.states.insert n state, retired := s.retired.push 0 })
+    let s := { s with retired := s.retired.push 0 }
+    if version < s.version then
+      (n, s)
+    else
+      let s := s.atVersion version
+      (n, { s with states := s.states.insert n state })
   return { value := s!"lbh1-{hex16 (hash doc.meta.uri)}-{hex16 workerToken}-{version}-{n}" }
 
 private inductive Lookup where

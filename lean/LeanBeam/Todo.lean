@@ -27,8 +27,8 @@ private def allKinds : List String := ["sorry", "hole", "incomplete_proof", "dia
 /-- What an item is, before goals are rendered. -/
 private structure Found where
   item : TodoItem
-  /-- The state behind an unfinished tactic. -/
-  state? : Option ProofState := none
+  /-- The unfinished tactic. -/
+  tactic? : Option (ContextInfo × TacticInfo) := none
 
 /-- A command and the part of the text it owns, the blanks and comments behind it included. -/
 private structure Span where
@@ -112,7 +112,7 @@ private def unfinished? (text : FileMap) (suggest : Bool) (ctx : ContextInfo) (i
       runAtText? := if suggest then some "exact ?_" else none
       message? := some s!"{n} {if n == 1 then "goal is" else "goals are"} open behind this step"
     }
-    state? := some (proofStateOf ctx info (useAfter := true))
+    tactic? := some (ctx, info)
   }
 
 /-- Holes and unfinished proofs: one walk over the info trees of a span. -/
@@ -215,9 +215,11 @@ private def select (request : Lsp.Range) (found : Array Found) : Array Found := 
   return (kept.filter (!covered ·)).qsort fun a b => before a.item b.item
 
 private def render (stop : Stop) (f : Found) : EIO RequestError TodoItem := do
-  match f.state? with
+  match f.tactic? with
   | none => return f.item
-  | some state => return { f.item with proofState? := some (← state.render stop) }
+  | some (ctx, tactic) =>
+    let goals ← (proofStateOf ctx tactic (useAfter := true)).render stop
+    return { f.item with proofState? := some goals }
 
 private def collect (p : TodoParams) (kinds : Array String) (doc : EditableDocument) (start stop : String.Pos.Raw)
     (wanted : Stop) : RequestM (Array TodoItem) := do

@@ -49,6 +49,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let result = embedded::install(&store, &env, &support::probe, &clock);
     clock.end();
     eprintln!("{:7.2} s  in all", clock.begun.elapsed().as_secs_f64());
+    // The height of this process's own memory, its children not counted.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|l| l.starts_with("VmHWM"));
+    eprintln!("{}", peak.unwrap_or("no figure for memory"));
     let entry = result?;
     println!("{}", entry.dir);
     println!("{}", serde_json::to_string_pretty(&entry.manifest)?);

@@ -85,7 +85,11 @@ pub(crate) async fn sync(
         range_end_line: None,
     });
     let relative = doc.shown();
-    let deps = doc.live.history().stale_deps(&relative, &barrier.direct_imports);
+    let mut deps = doc.live.history().stale_deps(&relative, &barrier.direct_imports);
+    for dep in deps.iter_mut().filter(|d| d.needs_save) {
+        // Somebody may have built it outside: an artifact made after the last edit holds that edit.
+        dep.needs_save = !doc.live.is_built(&dep.module, &doc.root.join(&dep.path));
+    }
     let blocking: Vec<&StreamDiagnostic> =
         watch.published().unwrap_or_default().iter().chain(&current).filter(|d| d.completion_blocking).collect();
     let stale = !deps.is_empty() && (!doc.applied.changed || deps.iter().any(|d| d.needs_save));
@@ -184,10 +188,11 @@ fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {
 fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic], deps: &[StaleDep]) -> ErrorBody {
     let target = doc.shown();
     let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
-    // Quoted as JSON strings: a path with blanks stays one word in every shell that people use.
-    let mut plan: Vec<String> = save_deps.iter().map(|p| format!("lean-beam save {}", Value::from(*p))).collect();
-    plan.push(format!("lean-beam refresh {}", Value::from(target.as_str())));
-    plan.push("lake build".to_owned());
+    // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
+    let refresh = format!("lean-beam refresh {}", Value::from(target.as_str()));
+    let build = "lake build".to_owned();
+    // A refresh reads artifacts, so dependencies that have none for their present text come first.
+    let plan = if save_deps.is_empty() { [refresh, build] } else { [build, refresh] };
     let evidence: Vec<BlockingDiagnostic> = {
         let mut seen = std::collections::HashSet::new();
         blocking

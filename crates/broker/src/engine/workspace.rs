@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_session::{CommandSpawn, DocumentInfo, Session, SessionConfig, WorkerCommand};
+use beam_session::{CommandSpawn, DocumentInfo, IndexRoots, Session, SessionConfig, WorkerCommand};
 use beam_toolchain::{Choice, HostEnv, WorkerLaunch};
 use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
 use beam_wire::{Backend, ErrorBody, FailureCode};
@@ -45,10 +45,20 @@ enum Slot {
 pub(crate) struct Live {
     pub(crate) session: Session,
     pub(crate) ledger: Ledger,
+    /// Folders that may hold artifacts of the workspace's modules.
+    built: Vec<AbsPath>,
     history: Mutex<History>,
 }
 
 impl Live {
+    /// Whether a module has an artifact that is no older than its source.
+    pub(crate) fn is_built(&self, module: &str, source: &AbsPath) -> bool {
+        let modified = |path: &AbsPath| std::fs::metadata(path).and_then(|m| m.modified()).ok();
+        let artifact = format!("{}.olean", module.replace('.', "/"));
+        let Some(written) = modified(source) else { return false };
+        self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
+    }
+
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,11 +120,18 @@ impl Workspace {
             Slot::Idle { next_epoch } => *next_epoch,
         };
         let launch = self.prepare().await?;
+        let index = index_roots(&self.root, &launch);
+        let built = index.ileans.clone();
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
         config.cancel_grace = self.cancel_grace;
         config.build_mode = beam_session::BuildMode::Always;
-        let live =
-            Arc::new(Live { session: Session::new(config), ledger: Ledger::default(), history: Mutex::default() });
+        config.index = index;
+        let live = Arc::new(Live {
+            session: Session::new(config),
+            ledger: Ledger::default(),
+            built,
+            history: Mutex::default(),
+        });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)
@@ -200,6 +217,19 @@ impl Workspace {
 /// What every open document's handles are bound to now.
 fn bases(docs: &[DocumentInfo]) -> HashMap<AbsPath, Basis> {
     docs.iter().map(|d| (d.path.clone(), (d.version, d.worker.starts))).collect()
+}
+
+/// Where references of closed files are found: built modules and sources, of the workspace first, then of what is on Lean's paths.
+fn index_roots(root: &AbsPath, launch: &WorkerLaunch) -> IndexRoots {
+    let on_path = |name: &str| -> Vec<AbsPath> {
+        let value = launch.env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        std::env::split_paths(&value.unwrap_or_default()).filter_map(|p| AbsPath::new(p).ok()).collect()
+    };
+    let mut ileans = vec![root.join(".lake/build/lib/lean")];
+    ileans.extend(on_path("LEAN_PATH"));
+    let mut sources = vec![root.clone()];
+    sources.extend(on_path("LEAN_SRC_PATH"));
+    IndexRoots { ileans, sources }
 }
 
 /// The session crate must not see the toolchain crate, so somebody above both translates.

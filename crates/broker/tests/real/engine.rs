@@ -63,6 +63,8 @@ fn main() -> ExitCode {
         refresh_starts_over_at_version_one,
         a_probe_waits_only_for_the_prefix,
         no_lean_file_is_ever_written,
+        definition_and_references_cross_files,
+        an_importer_of_a_changed_dependency_is_never_clean,
     ];
     let conclusion = libtest_mimic::run(&args, trials);
     lanes.shut_down();
@@ -794,4 +796,81 @@ async fn no_lean_file_is_ever_written(lane: Arc<Lane>) -> Outcome {
         equal("ok", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
     }
     holds("the same bytes and time", state() == before, &json!("A.lean"))
+}
+
+/// `Top` imports `Low`, which is built. Definition leads from one to the other, references back, open or not.
+async fn definition_and_references_cross_files(lane: Arc<Lane>) -> Outcome {
+    lane.write("Low.lean", "/-- low -/\ndef low : Nat := 4\n");
+    lane.build("Low");
+    let v = put(&lane, "Top.lean", "import lane0.Low\n\ntheorem uses : low = low := rfl\n").await?;
+    let r = sync(&lane, "Top.lean").await;
+    equal("the import is found", &r["result"]["readiness"]["saveReady"], &json!(true))
+        .map_err(|e| format!("{e}: {r}"))?;
+    let at = |op: &str, file: &str, version: u64, line: u32, character: u32| json!({"op": op, "path": lane.path(file), "version": version, "line": line, "character": character});
+    let r = lane.ask(at("definition", "Top.lean", v, 2, 16), None).await;
+    let place = &r["result"][0];
+    let uri = place["targetUri"].as_str().or(place["uri"].as_str()).unwrap_or_default();
+    holds("the definition in the other file", uri.ends_with("/Low.lean"), &r)?;
+
+    let low = put(&lane, "Low.lean", "/-- low -/\ndef low : Nat := 4\n").await?;
+    let uses = |r: &Value| -> Vec<String> {
+        let mut all: Vec<String> = r["result"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|l| l["uri"].as_str().map(|u| u.rsplit('/').next().unwrap_or_default().to_owned()))
+            .collect();
+        all.sort();
+        all
+    };
+    let r = lane.ask(at("references", "Low.lean", low, 1, 5), None).await;
+    equal("with the declaration", &json!(uses(&r)), &json!(["Low.lean", "Top.lean", "Top.lean"]))
+        .map_err(|e| format!("{e}: {r}"))?;
+    let mut without = at("references", "Low.lean", low, 1, 5);
+    without["includeDeclaration"] = false.into();
+    let r = lane.ask(without, None).await;
+    equal("without it", &json!(uses(&r)), &json!(["Top.lean", "Top.lean"])).map_err(|e| format!("{e}: {r}"))?;
+    let r = lane.ask(json!({"op": "workspace_symbols", "query": "uses"}), None).await;
+    holds("the symbol", r["result"].as_array().is_some_and(|a| a.iter().any(|s| s["name"] == "uses")), &r)?;
+    lane.ask(json!({"op": "close", "path": lane.path("Low.lean")}), None).await;
+    Ok(())
+}
+
+/// A dependency whose text changed since the importer last looked, and was never built, makes the importer's barrier incomplete,
+/// with a plan. The first look at a dependency is a baseline.
+async fn an_importer_of_a_changed_dependency_is_never_clean(lane: Arc<Lane>) -> Outcome {
+    lane.write("Low.lean", "def low : Nat := 4\n");
+    lane.build("Low");
+    put(&lane, "Top.lean", "import lane0.Low\n\n#check low\n").await?;
+    equal("clean at first", &sync(&lane, "Top.lean").await["ok"], &json!(true))?;
+    equal("a baseline", &sync(&lane, "Low.lean").await["ok"], &json!(true))?;
+    equal("still clean", &sync(&lane, "Top.lean").await["ok"], &json!(true))?;
+    put(&lane, "Low.lean", "def low : Nat := 5\n").await?;
+    equal("the dependency is fine", &sync(&lane, "Low.lean").await["ok"], &json!(true))?;
+    for op in ["sync_file", "refresh_file"] {
+        let r = lane.ask(json!({"op": op, "path": lane.path("Top.lean")}), None).await;
+        code(&r, "syncBarrierIncomplete")?;
+        let data = &r["error"]["data"];
+        let low = lane.path("Low.lean");
+        equal(
+            "the dependency",
+            &data["staleDirectDeps"],
+            &json!([{"module": "lane0.Low", "path": low, "needsSave": true}]),
+        )?;
+        equal("to be saved", &data["saveDeps"], &json!([low]))?;
+        let plan = json!(["lake build", format!("lean-beam refresh \"{}\"", lane.path("Top.lean"))]);
+        equal("the plan", &data["recoveryPlan"], &plan)?;
+        equal("progress", &r["ok"], &json!(false))?;
+    }
+    // The plan, by hand: build it, then refresh.
+    lane.build("Low");
+    let r = sync(&lane, "Top.lean").await;
+    code(&r, "syncBarrierIncomplete")?;
+    equal("built, but not yet seen", &r["error"]["data"]["saveDeps"], &json!([]))?;
+    let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("Top.lean")}), None).await;
+    equal("refreshed", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
+    for file in ["Low.lean", "Top.lean"] {
+        lane.ask(json!({"op": "close", "path": lane.path(file)}), None).await;
+    }
+    Ok(())
 }

@@ -106,11 +106,11 @@ fn doctor_only_reads() {
     let env = Env::new();
     let hash = |text: String| {
         let at = text.find("extension source hash: ").unwrap() + "extension source hash: ".len();
-        format!("{}[hash]{}", &text[..at], &text[at + 16..])
+        format!("{}[hash]{}", &text[..at], &text[at + 16..]).replace(env!("CARGO_PKG_VERSION"), "[version]")
     };
     expect![[r#"
         --- stdout
-        lean-beam: 0.1.0
+        lean-beam: [version]
         beam home: $TOP/home/.local/share/lean-beam
         project root: $ROOT
         project toolchain: leanprover/lean4:v4.28.0

@@ -92,6 +92,7 @@ impl Harness {
     }
 
     pub fn with(obedient: bool, change: impl FnOnce(&mut SessionConfig)) -> Self {
+        fail_on_deadlock();
         let (born_tx, born) = mpsc::unbounded_channel();
         let spawn =
             Arc::new(FakeSpawn { born: born_tx, count: AtomicU32::new(0), obedient, broken: AtomicBool::new(false) });
@@ -139,6 +140,15 @@ impl Harness {
     pub fn ask(&self, name: &str, spec: RequestSpec) -> Pending {
         self.session.request(&path(name), spec, None)
     }
+}
+
+/// On a paused clock time moves when everybody waits. If it moves this far, everybody waits for each other.
+fn fail_on_deadlock() {
+    tokio::spawn(async {
+        tokio::time::sleep(Duration::from_secs(1000 * 3600)).await;
+        // A panic here would end this task only, and the test would wait on.
+        std::process::abort();
+    });
 }
 
 /// Has the worker say something without consequence, and the session hear it.

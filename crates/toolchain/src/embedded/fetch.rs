@@ -84,8 +84,8 @@ pub enum FetchError {
     Fs(#[from] FsError),
 }
 
-/// Finds Node and looks at its version. `LEAN_NODE` goes before PATH.
-pub(crate) fn check_node(env: &HostEnv, cwd: &AbsPath) -> Result<AbsPath, FetchError> {
+/// Finds Node without running it. `LEAN_NODE` goes before PATH.
+pub(crate) fn find_node(env: &HostEnv) -> Result<AbsPath, FetchError> {
     let node = match env.var_os("LEAN_NODE") {
         Some(node) => match AbsPath::new(node) {
             Ok(path) => Some(path),
@@ -94,7 +94,12 @@ pub(crate) fn check_node(env: &HostEnv, cwd: &AbsPath) -> Result<AbsPath, FetchE
         },
         None => env.find_in_path("node"),
     };
-    let node = node.ok_or(FetchError::NoNode)?;
+    node.ok_or(FetchError::NoNode)
+}
+
+/// Finds Node and looks at its version.
+pub(crate) fn check_node(env: &HostEnv, cwd: &AbsPath) -> Result<AbsPath, FetchError> {
+    let node = find_node(env)?;
     let bad = |detail: String| FetchError::BadNode { node: node.clone(), detail };
     let done = Run::new(&node, cwd)
         .args(["--version"])

@@ -11,8 +11,15 @@ use super::symbols::Collision;
 use super::wasm::Rewritten;
 use crate::store::FsError;
 
-/// Runs the module under Node.
-const HOST: &str = include_str!("../../assets/host.cjs");
+/// What runs the module under Node: `host.cjs` and its parts.
+const HOST: [(&str, &str); 6] = [
+    ("host.cjs", include_str!("../../assets/host/host.cjs")),
+    ("state.cjs", include_str!("../../assets/host/state.cjs")),
+    ("files.cjs", include_str!("../../assets/host/files.cjs")),
+    ("system.cjs", include_str!("../../assets/host/system.cjs")),
+    ("exceptions.cjs", include_str!("../../assets/host/exceptions.cjs")),
+    ("threads.cjs", include_str!("../../assets/host/threads.cjs")),
+];
 /// `bin/lean`.
 const LAUNCHER: &str = include_str!("../../assets/lean.sh");
 
@@ -55,14 +62,15 @@ pub(crate) fn write(entry: &AbsPath, module: &Rewritten, snippets: &Snippets) ->
     let meta_path = entry.join("libexec/meta.json");
     let meta = serde_json::to_vec(&meta).map_err(io::Error::other).map_err(FsError::at("write", &meta_path))?;
     let launcher = entry.join("bin/lean");
-    for (path, content) in [
-        (entry.join("libexec/symbols.bin"), table.as_slice()),
-        (meta_path, meta.as_slice()),
-        (entry.join("libexec/host.cjs"), HOST.as_bytes()),
-        (launcher.clone(), LAUNCHER.as_bytes()),
-    ] {
-        std::fs::write(&path, content).map_err(FsError::at("write", &path))?;
+    let put = |path: &AbsPath, content: &[u8]| {
+        std::fs::write(path, content).map_err(FsError::at("write", path))
+    };
+    put(&entry.join("libexec/symbols.bin"), &table)?;
+    put(&meta_path, &meta)?;
+    for (name, text) in HOST {
+        put(&entry.join("libexec").join(name), text.as_bytes())?;
     }
+    put(&launcher, LAUNCHER.as_bytes())?;
     std::fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755))
         .map_err(FsError::at("make executable", &launcher))?;
     Ok(())

@@ -169,6 +169,11 @@ fn made_from(entry: &Entry, package: &Package) -> bool {
     m.installer == INSTALLER && m.integrity == package.integrity && m.package == package.spec()
 }
 
+/// Whether there is something to run an installed one with.
+pub(crate) fn require_node(env: &HostEnv) -> Result<(), FetchError> {
+    fetch::find_node(env).map(drop)
+}
+
 /// Installs the embedded toolchain. An installed one that is whole is returned as it is; of several processes that install at once
 /// one works and the others wait for it.
 pub fn install(

@@ -81,14 +81,19 @@ pub(crate) fn run(
     progress.phase(phase::TRIAL, None);
     let source = work.join("Trial.lean");
     std::fs::write(&source, SOURCE).map_err(FsError::at("write", &source))?;
-    let done = lean(entry, work, &["Trial.lean"], env)?;
-    if !done.ok() || done.stdout.trim_end() != EXPECTED.trim_end() {
-        return Err(TrialError::Wrong { what: "its test file gives", output: done.both() });
+    let (tried, version) = std::thread::scope(|scope| {
+        let version = scope.spawn(|| lean(entry, work, &["--version"], env));
+        let tried = lean(entry, work, &["Trial.lean"], env);
+        let version = version.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (tried, version)
+    });
+    let (tried, version) = (tried?, version?);
+    if !tried.ok() || tried.stdout.trim_end() != EXPECTED.trim_end() {
+        return Err(TrialError::Wrong { what: "its test file gives", output: tried.both() });
     }
-    let done = lean(entry, work, &["--version"], env)?;
-    let text = done.stdout.trim().to_owned();
+    let text = version.stdout.trim().to_owned();
     match parse_banner(&text) {
-        Some(version) if done.ok() => Ok(Banner { text, version }),
-        _ => Err(TrialError::Wrong { what: "it does not tell its version", output: done.both() }),
+        Some(number) if version.ok() => Ok(Banner { text, version: number }),
+        _ => Err(TrialError::Wrong { what: "it does not tell its version", output: version.both() }),
     }
 }

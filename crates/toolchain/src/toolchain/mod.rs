@@ -173,6 +173,9 @@ pub enum ResolveError {
         /// Its version.
         version: String,
     },
+    /// The embedded toolchain is installed, but there is no Node to run it with.
+    #[error(transparent)]
+    Node(#[from] embedded::FetchError),
     /// A registry is malformed.
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -236,6 +239,7 @@ fn auto(root: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, Resol
     let Some(entry) = installed(store) else {
         return Err(ResolveError::None { looked });
     };
+    embedded::require_node(env)?;
     let mut tc = from_entry(entry, Found::EmbeddedFallback);
     tc.notice = Some(format!("using the embedded Lean {}: {}", tc.version, looked.join("; ")));
     Ok(tc)
@@ -268,8 +272,12 @@ fn explicit(lean: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, R
         return Err(broken("it is not an executable file".to_owned()));
     }
     let real = AbsPath::canonical(lean).map_err(|e| broken(e.to_string()))?;
-    // Ours is known without running it.
-    let ours = store.list().into_iter().find(|e| AbsPath::canonical(e.lean()).is_ok_and(|l| l == real));
+    // Ours is known without running it: `toolchains/<id>/bin/lean`.
+    let ours = real
+        .relative_to(&AbsPath::canonical(store.home()).unwrap_or_else(|_| store.home().clone()))
+        .and_then(|rel| rel.iter().nth(1)?.to_str())
+        .and_then(|id| store.entry(id).ok())
+        .filter(|e| AbsPath::canonical(e.lean()).is_ok_and(|l| l == real));
     match ours {
         Some(entry) => Ok(from_entry(entry, Found::Explicit)),
         None => probe(lean, Found::Explicit, env),
@@ -278,12 +286,7 @@ fn explicit(lean: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, R
 
 /// The entry to use: the one this program would install, else the newest of the same package and installer.
 fn installed(store: &Store) -> Option<Entry> {
-    let mut entries = store.list();
-    let current = embedded::current_id();
-    match entries.iter().position(|e| e.id == current) {
-        Some(n) => Some(entries.swap_remove(n)),
-        None => entries.into_iter().find(embedded::is_compatible),
-    }
+    store.entry(&embedded::current_id()).ok().or_else(|| store.list().into_iter().find(embedded::is_compatible))
 }
 
 pub(crate) fn from_entry(entry: Entry, found: Found) -> Toolchain {

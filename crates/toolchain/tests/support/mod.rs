@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// A worker with one open document.
 pub struct Worker {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     messages: Receiver<Value>,
     errors: Receiver<String>,
 }
@@ -33,7 +33,7 @@ impl Worker {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        let stdin = child.stdin.take().expect("piped");
+        let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         let mut stderr = child.stderr.take().expect("piped");
         let (tx, messages) = channel();
@@ -62,8 +62,9 @@ impl Worker {
     /// Sends a message.
     pub fn send(&mut self, message: &Value) -> io::Result<()> {
         let body = message.to_string();
-        write!(self.stdin, "Content-Length: {}\r\n\r\n{body}", body.len())?;
-        self.stdin.flush()
+        let stdin = self.stdin.as_mut().expect("open until `close`");
+        write!(stdin, "Content-Length: {}\r\n\r\n{body}", body.len())?;
+        stdin.flush()
     }
 
     /// Waits for a message that satisfies `wanted`.
@@ -99,6 +100,20 @@ impl Worker {
             return Err(answer.to_string());
         }
         Ok(texts)
+    }
+
+    /// Closes its stdin and waits for its end; `None` if it lives on.
+    pub fn close(mut self) -> Option<std::process::ExitStatus> {
+        let end = Instant::now() + Duration::from_secs(20);
+        // Dropping the handle is what closes it.
+        drop(self.stdin.take());
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
     }
 
     fn fail(&mut self, what: &str) -> String {
