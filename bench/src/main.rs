@@ -4,6 +4,9 @@
 //! turn within one round, so that a noisy machine is noisy to all of them; medians, and differences of medians, are printed.
 //! `… -- scale`: what a probe's time depends on, many at once, and memory. The toolchain is the one `lean-beam` would use.
 
+// Printing figures is what this program is for.
+#![allow(clippy::print_stdout)]
+
 mod scale;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Where printing to the standard streams is somebody's job.
-const PRINTERS: &[&str] = &["crates/cli/", "crates/testkit/src/bin/", "xtask/", "bench/"];
+const PRINTERS: &[&str] = &["crates/cli/", "crates/testkit/src/bin/", "xtask/", "bench/", "/examples/"];
 
 /// A file of the repository.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn rust_file(file: &File) -> Vec<String> {
     let is_test_file = file.path.contains("/tests/");
     for (n, line) in lines.iter().enumerate().take(tests_from) {
         if !is_test_file
-            && !PRINTERS.iter().any(|p| file.path.starts_with(p))
+            && !PRINTERS.iter().any(|p| file.path.starts_with(p) || (p.starts_with('/') && file.path.contains(p)))
             && !file.path.ends_with("build.rs")
             && prints(line)
         {
@@ -207,7 +207,7 @@ fn invariants(files: &[File]) -> Vec<String> {
                 ids.entry(id.to_owned()).or_insert_with(|| format!("{}:{}", file.path, n + 1));
             }
         }
-        named.extend(named_by_tests(&file.text));
+        named.extend(named_by_tests(file));
     }
     ids.iter()
         .filter(|(id, _)| !named.contains(*id))
@@ -220,7 +220,10 @@ fn is_id(id: &str) -> bool {
     chars.next().is_some_and(|c| c.is_ascii_uppercase()) && id.len() > 1 && chars.all(|c| c.is_ascii_digit())
 }
 
-fn named_by_tests(text: &str) -> Vec<String> {
+fn named_by_tests(file: &File) -> Vec<String> {
+    let text = &file.text;
+    // Functions in test files may be registered by hand, without an attribute; so may those inside `proptest!`.
+    let all = file.path.contains("/tests/") || text.contains("proptest!");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut out = Vec::new();
     for (n, line) in lines.iter().enumerate() {
@@ -230,7 +233,7 @@ fn named_by_tests(text: &str) -> Vec<String> {
         // Attributes and documentation directly above the function.
         let above: Vec<&&str> =
             lines[..n].iter().rev().take_while(|l| l.starts_with('#') || l.starts_with("///")).collect();
-        if !above.iter().any(|l| l.contains("test]") || l.contains("test(")) && !text.contains("proptest!") {
+        if !all && !above.iter().any(|l| l.contains("test]") || l.contains("test(")) {
             continue;
         }
         let doc = above

@@ -254,8 +254,10 @@ async fn a_death_is_noticed_though_the_pipes_stay_open() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_closes_its_output_is_ended() {
     let mut h = Harness::new();
-    let fake = h.open("A.lean", "one").await;
+    let mut fake = h.open("A.lean", "one").await;
     let pending = h.ask("A.lean", spec("m"));
+    // So that nothing is on its way to it when its pipes close.
+    heard(&mut fake, "m").await;
     // Drops the pipes; the process itself lives on.
     let testkit::FakeWorker { peer, .. } = fake;
     drop(peer);
@@ -308,6 +310,8 @@ async fn a_spare_that_died_is_not_used() {
     fake.peer.reply(&request, 1).await.unwrap();
     pending.await.unwrap();
     assert_eq!(h.started(), 2);
+    // It served nobody, so nobody lost it.
+    assert_eq!(h.session.counters().worker_losses, 0);
 }
 
 /// A spare that dies at the moment it is taken fails like any worker that dies at its start.

@@ -131,6 +131,9 @@ pub struct Args {
     pub code_action: Option<Map<String, Value>>,
 }
 
+/// A decoding's outcome. Boxed, since a rejection is rare and large.
+pub type Decoded = Result<Request, Box<Rejected>>;
+
 /// Why a body is no request, with the id to echo if one could be read.
 #[derive(Debug)]
 pub struct Rejected {
@@ -150,11 +153,10 @@ impl Request {
     }
 
     /// Decodes a frame body.
-    pub fn decode(body: &[u8]) -> Result<Self, Rejected> {
-        let plain = |message: String| Rejected {
-            client_request_id: None,
-            about: None,
-            error: ErrorBody::new(FailureCode::InvalidParams, message),
+    pub fn decode(body: &[u8]) -> Result<Self, Box<Rejected>> {
+        let plain = |message: String| {
+            let error = ErrorBody::new(FailureCode::InvalidParams, message);
+            Box::new(Rejected { client_request_id: None, about: None, error })
         };
         let value: Value = serde_json::from_slice(body).map_err(|e| plain(format!("the request is not JSON: {e}")))?;
         match value {
@@ -164,12 +166,11 @@ impl Request {
     }
 
     /// Checks an object against the table, then types it. The same check serves sockets and in-process callers.
-    pub fn from_map(mut map: Map<String, Value>) -> Result<Self, Rejected> {
+    pub fn from_map(mut map: Map<String, Value>) -> Result<Self, Box<Rejected>> {
         let client_request_id = map.get("clientRequestId").and_then(Value::as_str).map(str::to_owned);
-        let reject = |about, message: String| Rejected {
-            client_request_id: client_request_id.clone(),
-            about,
-            error: ErrorBody::new(FailureCode::InvalidParams, message),
+        let reject = |about, message: String| {
+            let error = ErrorBody::new(FailureCode::InvalidParams, message);
+            Box::new(Rejected { client_request_id: client_request_id.clone(), about, error })
         };
         let op = match map.remove("op") {
             Some(Value::String(name)) => {

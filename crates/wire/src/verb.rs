@@ -97,8 +97,8 @@ pub struct VerbSpec {
 }
 
 use Arg::{
-    AllDiagnostics, Backend, Character, CodeAction, Declaration, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path, Query, RequestId,
-    Suggest, Text, TodoKinds, Version,
+    AllDiagnostics, Backend, Character, CodeAction, Declaration, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path,
+    Query, RequestId, Suggest, Text, TodoKinds, Version,
 };
 
 const fn verb(name: &'static str, op: Op, args: &'static [Arg], waits: bool) -> VerbSpec {

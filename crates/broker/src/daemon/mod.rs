@@ -28,7 +28,7 @@ mod testing;
 use std::time::{Duration, Instant};
 
 use beam_wire::stream::Event;
-use beam_wire::{Request, Response};
+use beam_wire::Response;
 use tokio::sync::mpsc;
 
 pub use client::{ClientError, Connection, Endpoint};
@@ -50,7 +50,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     /// client slows its own request), and progress with `try_send` (each one supersedes the one before).
     fn run(
         &self,
-        request: Result<Request, beam_wire::request::Rejected>,
+        request: beam_wire::request::Decoded,
         events: mpsc::Sender<Event>,
     ) -> impl Future<Output = Response> + Send;
 
@@ -68,11 +68,7 @@ pub trait Service: Clone + Send + Sync + 'static {
 }
 
 impl Service for crate::Engine {
-    async fn run(
-        &self,
-        request: Result<Request, beam_wire::request::Rejected>,
-        events: mpsc::Sender<Event>,
-    ) -> Response {
+    async fn run(&self, request: beam_wire::request::Decoded, events: mpsc::Sender<Event>) -> Response {
         Self::run(self, request, events).await
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use beam_base::{AbsPath, CancelToken, Utf16Pos, Utf16Range};
-use beam_wire::request::Rejected;
+use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
 use beam_wire::{Args, ErrorBody, FailureCode, Op, Progress, Request, Response, StreamDiagnostic};
 use serde_json::json;
@@ -127,7 +127,7 @@ impl Drop for Running<'_> {
 }
 
 impl Service for Fake {
-    async fn run(&self, request: Result<Request, Rejected>, events: mpsc::Sender<Event>) -> Response {
+    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
         self.0.active.fetch_add(1, Ordering::SeqCst);
         self.0.changed.notify_waiters();
         let mut running = Running { inner: &self.0, finished: false };

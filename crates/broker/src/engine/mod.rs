@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
 use beam_toolchain::{Choice, HostEnv};
-use beam_wire::request::Rejected;
+use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
 use beam_wire::{Backend, ErrorBody, FailureCode, Op, Request, Response, Scope};
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Runs one request to its one end. Events go out, in order, before it returns (R4). A panic inside fails this request alone (R5).
     /// Dropping the future cancels the request, down to Lean.
-    pub async fn run(&self, request: Result<Request, Rejected>, events: mpsc::Sender<Event>) -> Response {
+    pub async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
         self.touch();
         let this = self.clone();
         // A task of its own: a panic becomes a value here, and dropping the handle aborts it.
@@ -141,7 +141,7 @@ impl Engine {
         self.0.activity.store(ms, Ordering::Relaxed);
     }
 
-    async fn admit_and_run(&self, request: Result<Request, Rejected>, events: mpsc::Sender<Event>) -> Response {
+    async fn admit_and_run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
         let started = Instant::now();
         let request = match request {
             Ok(request) => request,

@@ -8,7 +8,7 @@ use beam_base::{AbsPath, CancelToken, Utf16Pos, Utf16Range};
 use beam_broker::EngineConfig;
 use beam_broker::daemon::Service;
 use beam_toolchain::{Choice, HostEnv};
-use beam_wire::request::Rejected;
+use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
 use beam_wire::{ErrorBody, FailureCode, Op, Progress, Request, Response, StreamDiagnostic};
 use lean_beam::error::CliError;
@@ -99,7 +99,7 @@ impl Drop for Running<'_> {
 }
 
 impl Service for Fake {
-    async fn run(&self, request: Result<Request, Rejected>, events: mpsc::Sender<Event>) -> Response {
+    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
         let request = match request {
             Ok(request) => request,
             Err(rejected) => return Response::failed(rejected.error),

@@ -62,9 +62,7 @@ pub(crate) fn write(entry: &AbsPath, module: &Rewritten, snippets: &Snippets) ->
     let meta_path = entry.join("libexec/meta.json");
     let meta = serde_json::to_vec(&meta).map_err(io::Error::other).map_err(FsError::at("write", &meta_path))?;
     let launcher = entry.join("bin/lean");
-    let put = |path: &AbsPath, content: &[u8]| {
-        std::fs::write(path, content).map_err(FsError::at("write", path))
-    };
+    let put = |path: &AbsPath, content: &[u8]| std::fs::write(path, content).map_err(FsError::at("write", path));
     put(&entry.join("libexec/symbols.bin"), &table)?;
     put(&meta_path, &meta)?;
     for (name, text) in HOST {

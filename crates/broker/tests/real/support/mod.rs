@@ -3,3 +3,4 @@
 
 pub mod expect;
 pub mod lanes;
+pub mod steps;
