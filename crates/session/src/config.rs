@@ -54,7 +54,12 @@ pub struct SessionConfig {
     /// See [`BuildMode`].
     pub build_mode: BuildMode,
     /// How long a worker may take to end a cancelled request marked [`crate::RequestSpec::must_stop`] before it is replaced.
+    /// A worker that was kept from running meanwhile, by a busy machine, is given up to ten times as long.
     pub cancel_grace: Duration,
+    /// How many requests a worker gets at once; counted apart for those that run text of the caller's and all others, so that many
+    /// long probes do not keep a goal view waiting. Each takes a thread in the worker: a few megabytes, and much more than that to
+    /// start under WebAssembly. The rest stand in line here, where cancelling costs nothing.
+    pub max_in_flight: usize,
     /// How long a worker may take to end by itself after it was told to, before its group is signalled.
     pub shutdown_grace: Duration,
     /// Largest message accepted from a worker, in bytes.
@@ -79,6 +84,7 @@ impl SessionConfig {
             language_id: "lean".to_owned(),
             build_mode: BuildMode::Never,
             cancel_grace: Duration::from_secs(2),
+            max_in_flight: 12,
             shutdown_grace: Duration::from_secs(2),
             frame_cap: 256 << 20,
             write_cap: 64 << 20,

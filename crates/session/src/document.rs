@@ -21,8 +21,8 @@ use crate::lsp;
 use crate::mirror::{Applied, Mirror, Snapshot, Step};
 use crate::navigate::{self, Composed, Defined, InDocument};
 use crate::notice::{self, DirectImport, Notice};
-use crate::pending::{Answered, Place, Queued, Stopped, Table};
-use crate::process::EndStatus;
+use crate::pending::{Answered, Patience, Place, Queued, Stopped, Table};
+use crate::process::{EndStatus, Usage};
 use crate::progress::Progress;
 use crate::reply::{Observation, Reply, tell};
 use crate::router::ToRouter;
@@ -31,6 +31,9 @@ use crate::worker::{Event, NotReading, Worker};
 
 /// The exit code with which a worker says that its header changed and it wants to be replaced.
 const HEADER_CHANGED: EndStatus = EndStatus::Code(2);
+
+/// How many times the grace a worker is given that is kept from running.
+const STARVED: u32 = 10;
 
 /// Everything that may be asked of a document task.
 pub(crate) enum ToDocument {
@@ -160,6 +163,7 @@ impl Document {
             if let Flow::End = self.handle(wake) {
                 return;
             }
+            self.advance_line();
         }
     }
 
@@ -243,6 +247,17 @@ impl Document {
         }
     }
 
+    /// Sends what stands in line, as far as the worker has room. Every step may have made some, so this follows each of them.
+    fn advance_line(&mut self) {
+        for must_stop in [true, false] {
+            while self.pending.in_flight(must_stop) < self.shared.config.max_in_flight
+                && let Some(request) = self.pending.take_next(must_stop)
+            {
+                self.request(request);
+            }
+        }
+    }
+
     fn request(&mut self, request: Queued) {
         if let Some(expected) = request.version
             && expected != self.mirror.version
@@ -253,6 +268,11 @@ impl Document {
         }
         if request.deadline.is_some_and(|at| at <= Instant::now()) {
             request.end(Err(RequestFailure::TimedOut));
+            return;
+        }
+        // Behind whatever stands there already: first come, first served.
+        if self.pending.in_flight(request.must_stop) >= self.shared.config.max_in_flight {
+            self.pending.insert(request, Place::Line);
             return;
         }
         if self.life.live().is_none() && !self.start_worker() {
@@ -277,8 +297,10 @@ impl Document {
 
     /// Ends a waiting request for its caller and cancels it at the worker (S3).
     fn stop(&mut self, key: u64, failure: RequestFailure) {
-        let refuses_at = Instant::now() + self.shared.config.cancel_grace;
-        if self.pending.stop(key, failure, refuses_at) == Stopped::TellWorker {
+        let (now, grace) = (Instant::now(), self.shared.config.cancel_grace);
+        let patience =
+            Patience { until: now + grace, at_most: now + grace * STARVED, usage: self.life.pid().and_then(Usage::of) };
+        if self.pending.stop(key, failure, patience) == Stopped::TellWorker {
             self.send(lsp::cancel(key));
         }
     }
@@ -418,7 +440,14 @@ impl Document {
         for key in self.pending.timed_out(now) {
             self.stop(key, RequestFailure::TimedOut);
         }
-        if self.pending.is_refusing(now) {
+        let grace = self.shared.config.cancel_grace;
+        let usage = self.life.pid().and_then(Usage::of);
+        // A worker that did not get to run cannot have refused: on a busy machine it is late, not stubborn.
+        let had_its_chance = |patience: Patience| match (usage, patience.usage) {
+            (Some(now), Some(then)) => !now.starved_since(then, grace / 2),
+            _ => true,
+        };
+        if self.pending.is_refusing(now, now + grace / 4, had_its_chance) {
             Tally::add(&self.shared.tally.refused_cancels);
             self.lose(ExitReason::RefusedCancel, None);
         }

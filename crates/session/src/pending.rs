@@ -7,7 +7,7 @@
 //!   CancelSent ── grace passed ─────► the worker refuses; it is replaced (only if the request must stop)
 //! ```
 //!
-//! That is the whole of cancellation. A waiting request is with the worker or with us ([`Place`]); one that is with us needs no
+//! That is the whole of cancellation. Requests beyond what a worker gets at once stand in line with us. A waiting request is with the worker or with us ([`Place`]); one that is with us needs no
 //! `$/cancelRequest`, so it just ends.
 //!
 //! S2: a caller's channel is taken out of an entry exactly where the entry stops waiting, so it cannot be answered twice.
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::error::RequestFailure;
 use crate::navigate::Composed;
+use crate::process::Usage;
 use crate::reply::{Observation, Outcome};
 
 /// A request on its way from a handle to the table.
@@ -55,11 +56,27 @@ pub(crate) enum Place {
     Index,
     /// A task of ours, which makes the answer.
     Making,
+    /// Us: the worker has as many requests of this kind as it gets at once.
+    Line,
 }
 
 enum State {
     Waiting(Box<Queued>, Place),
-    CancelSent { refuses_at: Option<Instant> },
+    /// The patience is there for a request that must stop.
+    CancelSent {
+        patience: Option<Patience>,
+    },
+}
+
+/// How long a worker may go on with a cancelled request that must stop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// When to look at it.
+    pub(crate) until: Instant,
+    /// When it is over, whatever the worker's excuse.
+    pub(crate) at_most: Instant,
+    /// What the worker had had of the machine when it was told, where that is known.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// What an answer from the worker meant.
@@ -121,21 +138,42 @@ impl Table {
         }
     }
 
+    /// How many requests of this kind keep the worker busy. A cancelled one does until the worker has answered it.
+    pub(crate) fn in_flight(&self, must_stop: bool) -> usize {
+        let busy = |it: &&State| match it {
+            State::Waiting(request, place) => *place == Place::Worker && request.must_stop == must_stop,
+            State::CancelSent { patience } => patience.is_some() == must_stop,
+        };
+        self.entries.values().filter(busy).count()
+    }
+
+    /// Takes out the oldest request of this kind that stands in line.
+    pub(crate) fn take_next(&mut self, must_stop: bool) -> Option<Queued> {
+        let first = self.entries.iter().find_map(|(key, state)| match state {
+            State::Waiting(request, Place::Line) if request.must_stop == must_stop => Some(*key),
+            _ => None,
+        })?;
+        match self.entries.remove(&first) {
+            Some(State::Waiting(request, _)) => Some(*request),
+            _ => None,
+        }
+    }
+
     /// Takes out the requests that wait for the reference index.
     pub(crate) fn take_indexed(&mut self) -> Vec<Queued> {
         self.take_where(|_, place| place == Place::Index)
     }
 
     /// Ends a waiting request for its caller; if the worker has it, it moves to `CancelSent`.
-    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, refuses_at: Instant) -> Stopped {
+    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, patience: Patience) -> Stopped {
         match self.entries.remove(&key) {
             Some(State::Waiting(request, place)) => {
-                let refuses_at = request.must_stop.then_some(refuses_at);
+                let patience = request.must_stop.then_some(patience);
                 request.end(Err(failure));
                 if place != Place::Worker {
                     return Stopped::Done;
                 }
-                self.entries.insert(key, State::CancelSent { refuses_at });
+                self.entries.insert(key, State::CancelSent { patience });
                 Stopped::TellWorker
             }
             Some(other) => {
@@ -156,9 +194,25 @@ impl Table {
         self.waiting().filter(|it| it.deadline.is_some_and(|at| at <= now)).map(|it| it.key).collect()
     }
 
-    /// Whether a request that must stop was cancelled longer ago than the grace allows.
-    pub(crate) fn is_refusing(&self, now: Instant) -> bool {
-        self.entries.values().any(|it| matches!(it, State::CancelSent { refuses_at: Some(at) } if *at <= now))
+    /// Whether patience has run out with a request. `had_its_chance` says whether the worker could have stopped by now; as long as
+    /// it could not, the next look is at `again`.
+    pub(crate) fn is_refusing(
+        &mut self,
+        now: Instant,
+        again: Instant,
+        had_its_chance: impl Fn(Patience) -> bool,
+    ) -> bool {
+        for state in self.entries.values_mut() {
+            if let State::CancelSent { patience: Some(p) } = state
+                && p.until <= now
+            {
+                if p.at_most <= now || had_its_chance(*p) {
+                    return true;
+                }
+                p.until = again.min(p.at_most);
+            }
+        }
+        false
     }
 
     /// When [`Table::timed_out`] or [`Table::is_refusing`] will next have something to say.
@@ -167,7 +221,7 @@ impl Table {
             .values()
             .filter_map(|it| match it {
                 State::Waiting(request, _) => request.deadline,
-                State::CancelSent { refuses_at } => *refuses_at,
+                State::CancelSent { patience } => patience.map(|p| p.until),
             })
             .min()
     }
@@ -190,11 +244,11 @@ impl Table {
     }
 
     /// The worker is gone: forgets the cancelled requests and takes out the waiting ones that are lost with it. What we are
-    /// making already does not need it.
+    /// making already does not need it, and what stands in line it never had.
     #[must_use]
     pub(crate) fn take_lost(&mut self, mut keep: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         self.entries.retain(|_, state| matches!(state, State::Waiting(..)));
-        self.take_where(|request, place| place != Place::Making && !keep(request))
+        self.take_where(|request, place| !matches!(place, Place::Making | Place::Line) && !keep(request))
     }
 
     /// Takes out everything that waits.

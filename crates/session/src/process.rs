@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use beam_base::AbsPath;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -135,6 +136,37 @@ impl Spawn for CommandSpawn {
             stderr: Box::new(stderr),
             control: Box::new(ChildControl { child, group }),
         })
+    }
+}
+
+/// What a process got of the machine, summed over the threads it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Time it ran.
+    pub(crate) ran: Duration,
+    /// Time it was ready to run and had no processor.
+    pub(crate) waited: Duration,
+}
+
+impl Usage {
+    /// `None` where the system does not tell.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let mut usage = Self { ran: Duration::ZERO, waited: Duration::ZERO };
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+            // A thread that has just ended is no loss.
+            let Ok(text) = std::fs::read_to_string(task.ok()?.path().join("schedstat")) else { continue };
+            let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+            let (Some(Ok(ran)), Some(Ok(waited))) = (fields.next(), fields.next()) else { return None };
+            usage.ran += Duration::from_nanos(ran);
+            usage.waited += Duration::from_nanos(waited);
+        }
+        Some(usage)
+    }
+
+    /// Since `then`, was it kept from running more than it ran, for at least `long`?
+    pub(crate) fn starved_since(self, then: Self, long: Duration) -> bool {
+        let (ran, waited) = (self.ran.saturating_sub(then.ran), self.waited.saturating_sub(then.waited));
+        waited >= long && waited >= ran
     }
 }
 
