@@ -216,3 +216,36 @@ impl Drop for ChildControl {
         self.signal(Signal::KILL);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(ran: u64, waited: u64) -> Usage {
+        Usage { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) }
+    }
+
+    #[test]
+    fn starving_is_waiting_more_than_running() {
+        let then = usage(1000, 500);
+        let starved = |now: Usage| now.starved_since(then, Duration::from_secs(1));
+        assert!(!starved(usage(3000, 600)), "it ran and ran");
+        assert!(!starved(usage(1001, 501)), "it slept");
+        assert!(starved(usage(1300, 2000)), "it wanted to run and could not");
+        assert!(!starved(usage(3000, 2000)), "it was slowed down, and ran for seconds all the same");
+    }
+
+    /// Where the system tells at all, a busy loop shows.
+    #[test]
+    fn a_process_has_a_usage() {
+        if let Some(then) = Usage::of(std::process::id()) {
+            let start = std::time::Instant::now();
+            while start.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            let now = Usage::of(std::process::id()).unwrap();
+            assert!(now.ran + now.waited > then.ran + then.waited);
+        }
+        assert_eq!(Usage::of(u32::MAX), None);
+    }
+}

@@ -315,3 +315,29 @@ async fn observations_come_in_order_and_only_while_pending() {
     h.apply("A.lean", "three").await;
     assert_eq!(h.session.document(&path("A.lean")).await.unwrap().progress, None);
 }
+
+/// A worker gets a dozen requests of a kind at once. The next stands in line with us: it is sent when one has ended, and cancelling
+/// it before that is nothing the worker needs to hear of. The other kind has a line of its own.
+#[tokio::test(start_paused = true)]
+async fn requests_beyond_what_a_worker_gets_at_once_stand_in_line() {
+    let mut h = Harness::new();
+    let mut fake = h.open("A.lean", "one").await;
+    let mut pending: Vec<_> = (0..12).map(|_| h.ask("A.lean", spec("probe").running_text())).collect();
+    let given_up = h.ask("A.lean", spec("given up").running_text());
+    let next = h.ask("A.lean", spec("next").running_text());
+    let view = h.ask("A.lean", spec("view"));
+    let mut requests = Vec::new();
+    for _ in 0..12 {
+        requests.push(heard(&mut fake, "probe").await);
+    }
+    // Whatever was sent before this one has been heard: nothing else of the first kind was.
+    let request = heard(&mut fake, "view").await;
+    fake.peer.reply(&request, "seen").await.unwrap();
+    assert_eq!(value(&view.await.unwrap()), json!("seen"));
+    drop(given_up);
+    fake.peer.reply(&requests[0], 0).await.unwrap();
+    assert_eq!(value(&pending.remove(0).await.unwrap()), json!(0));
+    let request = heard(&mut fake, "next").await;
+    fake.peer.reply(&request, "at last").await.unwrap();
+    assert_eq!(value(&next.await.unwrap()), json!("at last"));
+}

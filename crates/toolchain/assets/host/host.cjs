@@ -21,7 +21,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const v8 = require('node:v8');
 const {
-  STDIN_HEAD, STDIN_TAIL, STDIN_EOF, RING, MAX_FD, my, useShared, failed, crash,
+  STDIN_HEAD, STDIN_TAIL, STDIN_EOF, RING, MAX_FD, my, useShared, failed, shellDone, crash,
 } = require('./state.cjs');
 const { instantiate, runThread } = require('./threads.cjs');
 
@@ -123,7 +123,8 @@ class Pool {
     if (!worker) return;
     this.running.delete(ptr);
     this.idle.push(worker);
-    my.exported._emscripten_thread_free_data(ptr);
+    // During tear-down the main thread stays out of the module: it could block there, and nobody would be left to end the process.
+    if (!shellDone()) my.exported._emscripten_thread_free_data(ptr);
   }
 
   toString() {
@@ -160,6 +161,7 @@ function loadModule(tick) {
       keepDebug: !!process.env.LEAN_WASM_DEBUG,
       trace: process.env.LEAN_WASM_TRACE,
       level: process.env.LEAN_WASM_LEVEL ?? 'private',
+      isRun: process.argv.includes('--run'),
     },
     argv: ['lean', ...process.argv.slice(2)],
     env,
@@ -198,8 +200,8 @@ function main() {
     cleanup: m => pool.release(m.ptr),
     stdin: () => stdin.start(),
     'stdin-drained': () => stdin.fill(),
-    // The tear-down of this build sometimes never ends: it gets a moment, no more.
-    'shell-done': () => setTimeout(() => my.onMessage({ cmd: 'exit', code: failed() }), 200),
+    // The exit code comes with the end of Lean's main, usually at once. Its tear-down sometimes never ends: it gets two seconds.
+    'shell-done': () => setTimeout(() => my.onMessage({ cmd: 'exit', code: failed() }), 2000),
     exit: m => {
       exiting = true;
       tick(`exit, ${pool}`);
@@ -214,12 +216,13 @@ function main() {
 }
 
 if (isMainThread) {
-  try {
-    main();
-  } catch (e) {
+  // A fault of the module in this thread, at the start or while it serves another one.
+  process.on('uncaughtException', e => {
+    if (shellDone()) process.exit(failed());
     fs.writeSync(2, `lean (wasm): ${e && e.stack}\n`);
     process.exit(134);
-  }
+  });
+  main();
 } else if (workerData === 'lean-thread') {
   parentPort.on('message', m => {
     if (m.cmd === 'run') {

@@ -5,7 +5,7 @@ const { isMainThread, parentPort } = require('node:worker_threads');
 const fs = require('node:fs');
 
 /** Indices of the shared 32-bit words `ctl`. */
-const STDIN_STATE = 0, STDIN_HEAD = 1, STDIN_TAIL = 2, STDIN_EOF = 3, FAILED = 4, EXITING = 5;
+const STDIN_STATE = 0, STDIN_HEAD = 1, STDIN_TAIL = 2, STDIN_EOF = 3, FAILED = 4, EXITING = 5, SHELL_DONE = 6;
 const RING = 1 << 20; // bytes of the ring through which stdin goes
 const MAX_FD = 4096; // file positions are kept for this many descriptors
 const PAGE = 65536;
@@ -19,8 +19,6 @@ const my = {
   exported: undefined, table: undefined,
   /** Views of the module's memory. */
   HEAP8: undefined, U8: undefined, I16: undefined, I32: undefined, U32: undefined, I64: undefined, BUF: undefined,
-  /** Lean's main has done its work in this thread; only tear-down is left. */
-  shellDone: false,
   /** The main thread's handler of what threads tell it. */
   onMessage: () => {},
 };
@@ -114,6 +112,9 @@ const asWasi = f => (...args) => { try { return f(...args) | 0; } catch (e) { re
 const setFailed = () => Atomics.store(my.ctl, FAILED, 1);
 const failed = () => Atomics.load(my.ctl, FAILED);
 const exiting = () => Atomics.load(my.ctl, EXITING);
+/** Lean's main has done its work; only tear-down is left, which in this build may fault or hang, in any thread. */
+const setShellDone = () => Atomics.store(my.ctl, SHELL_DONE, 1);
+const shellDone = () => my.ctl !== undefined && Atomics.load(my.ctl, SHELL_DONE) === 1;
 
 const tellMain = message => (isMainThread ? my.onMessage(message) : parentPort.postMessage(message));
 let ending = false;
@@ -135,7 +136,7 @@ function exit(code) {
 }
 
 function crash(what) {
-  if (my.shellDone) exit(failed()); // this build's tear-down may fault; its work was done
+  if (shellDone()) exit(failed());
   if (!exiting()) {
     try { fs.writeSync(2, `lean (wasm): ${what}\n`); } catch { /* nobody listens */ }
   }
@@ -145,5 +146,5 @@ function crash(what) {
 module.exports = {
   STDIN_STATE, STDIN_HEAD, STDIN_TAIL, STDIN_EOF, RING, MAX_FD, PAGE, ERRNO,
   my, useShared, viewMemory, sleep, readString, putString, newString, lookUp, errnoOf, systemError, asSyscall, asWasi,
-  setFailed, failed, exiting, tellMain, endProcess, exit, crash,
+  setFailed, failed, exiting, setShellDone, shellDone, tellMain, endProcess, exit, crash,
 };

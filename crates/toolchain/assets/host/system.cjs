@@ -4,7 +4,7 @@ const crypto = require('node:crypto');
 const fs = require('node:fs');
 const os = require('node:os');
 const {
-  PAGE, ERRNO, my, viewMemory, readString, putString, newString, lookUp, errnoOf, setFailed, tellMain,
+  PAGE, ERRNO, my, viewMemory, readString, putString, newString, lookUp, errnoOf, setFailed, failed, setShellDone, tellMain, exit,
 } = require('./state.cjs');
 const { call } = require('./exceptions.cjs');
 const { writeStderr } = require('./files.cjs');
@@ -78,7 +78,9 @@ function snippet(code, _signature, args) {
     // become private and importing files do not see them. With the flag off, files behave as everywhere else.
     if (options.level === 'private' && meta.isEmscripten) my.U8[meta.isEmscripten] = 0;
   } else if (code === meta.asmShellDone) {
-    my.shellDone = true;
+    setShellDone();
+    // The exit code of `--run` is lost in this build, so there is nothing to wait for.
+    if (options.isRun) exit(failed());
     my.exported.fflush(0);
     tellMain({ cmd: 'shell-done' });
   } else if (code === meta.asmAssert) {
