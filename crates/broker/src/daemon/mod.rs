@@ -27,8 +27,8 @@ mod testing;
 
 use std::time::{Duration, Instant};
 
-use beam_wire::stream::Event;
 use beam_wire::Response;
+use beam_wire::stream::Event;
 use tokio::sync::mpsc;
 
 pub use client::{ClientError, Connection, Endpoint};
