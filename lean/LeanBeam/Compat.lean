@@ -74,6 +74,12 @@ def kernelChecked (env : Environment) : Task Unit := by
   | exact env.checked.map (sync := true) fun _ => ()
   | exact .pure ()
 
+/-- Whether a task is the kernel's check of a declaration that has already been entered in the environment. -/
+def isKernelCheck (task : SnapshotTask SnapshotTree) : Bool := by
+  first
+  | exact (task.reportingRange matches .skip)
+  | exact false
+
 /-- The task behind the answer to a request. -/
 def taskOf (t : RequestTask α) : Task (Except RequestError α) := by
   first

@@ -1,32 +1,120 @@
-import LeanBeam.Exec
-import LeanBeam.Handles
+import LeanBeam.Probe
 
 /-!
 # `$/lean/runAt`, `$/lean/runWith`, `$/lean/releaseHandle`, `$/lean/goalsPrev`, `$/lean/goalsAfter`
 
-Owns the requests that work on a state. A handle is looked up, and a linear one used up, on the thread that reads messages, so
-that the order of the client's requests decides; a successor is stored only when the result is about to be sent.
+Owns the requests that work on a state, the states that handles refer to, and the meaning of a handle value. A handle is looked up,
+and a linear one used up, on the thread that reads messages, so that the order of the client's requests decides; a successor is
+stored only when the result is about to be sent. Must never store a state for a request that is not answered with its handle.
+
+A value is `lbh1-U-P-V-N`: hash of the document's URI, token of the worker process, document version, number. Callers treat it as opaque.
+
+1. Checks, in this order: malformed; another document; another process; (released, consumed or never made); another version. A handle
+   that was released before an edit stays `invalidParams`; one that was live turns `contentModified`, and stays so.
+2. States of older versions are dropped at the next use of the store; `retired` remembers, in one byte per handle ever made, which
+   of them were released or consumed before.
+3. A worker serves one document, so the store needs no key for it; the hash is there to reject the handle of another one.
 -/
 
 open Lean Elab Server FileWorker
 
 namespace LeanBeam
 
+/-! ## Stored states -/
+
+structure HandleStore where
+  /-- The version all of `states` belong to. -/
+  version : Nat := 0
+  states : Std.HashMap Nat Basis := {}
+  /-- Entry `n` is 1 if handle `n` was released or consumed. -/
+  retired : ByteArray := .empty
+
+instance : Inhabited HandleStore := ⟨{}⟩
+
+/-- Distinguishes this process from all others that have served, or will serve, the document. -/
+initialize workerToken : UInt64 ← do
+  return (← IO.getRandomBytes 8).toUInt64LE!
+
+initialize handleStore : IO.Ref HandleStore ← IO.mkRef {}
+
+namespace HandleStore
+
+/-- Forgets the states of other versions. -/
+private def atVersion (s : HandleStore) (version : Nat) : HandleStore :=
+  if s.version == version then s else { s with version, states := {} }
+
+/-- Stores a state. Called from the thread of the probe, so an edit may have come in between: then the handle is stale from birth,
+and must not take the place of states of the newer version. -/
+def mint (doc : EditableDocument) (state : Basis) : BaseIO HandleRef := do
+  let version := doc.meta.version
+  let n ← handleStore.modifyGet fun s =>
+    let n := s.retired.size
+    let s := { s with retired := s.retired.push 0 }
+    if version < s.version then
+      (n, s)
+    else
+      let s := s.atVersion version
+      (n, { s with states := s.states.insert n state })
+  return { value := s!"lbh1-{hex16 (hash doc.meta.uri)}-{hex16 workerToken}-{version}-{n}" }
+
+private inductive Lookup where
+  | found (state : Basis)
+  | retired
+  | stale
+
+/-- The state of a handle; with `remove`, the handle is used up in the same step. -/
+def look (doc : EditableDocument) (h : HandleRef) (remove : Bool) : EIO RequestError Basis := do
+  let ["lbh1", uriHash, token, version, n] := h.value.splitOn "-"
+    | throw <| invalidParams "malformed handle"
+  let (some version, some n) := (version.toNat?, n.toNat?)
+    | throw <| invalidParams "malformed handle"
+  unless uriHash == hex16 (hash doc.meta.uri) do
+    throw <| invalidParams "the handle belongs to another document"
+  unless token == hex16 workerToken do
+    throw { code := .contentModified, message := "the handle belongs to an earlier session of this document" }
+  let r ← handleStore.modifyGet fun s =>
+    let s := s.atVersion doc.meta.version
+    if n ≥ s.retired.size || s.retired.get! n != 0 then
+      (Lookup.retired, s)
+    else if version != doc.meta.version then
+      (.stale, s)
+    else match s.states[n]? with
+      | none => (.stale, s)
+      | some state =>
+        if remove then
+          (.found state, { s with states := s.states.erase n, retired := s.retired.set! n 1 })
+        else
+          (.found state, s)
+  match r with
+  | .found state => return state
+  | .retired => throw <| invalidParams "the handle is unknown: it was released or consumed"
+  | .stale => throw { code := .contentModified, message := "the document was edited after the handle was made" }
+
+end HandleStore
+
+/-! ## Requests -/
+
 private def runOn (doc : EditableDocument) (basis : Basis) (text : String) (store : Bool) (stop : Stop) :
     EIO RequestError ProbeResult := do
-  let (next, result) ← match basis with
-    | .proof state =>
-      let o ← runTactic state text stop
-      stop.check
-      let goals ← o.state.render stop
-      pure (Basis.proof o.state, { o with proofState? := some goals : ProbeResult })
-    | .command state =>
-      let o ← runCommand state text stop
-      pure (Basis.command o.state, { o with : ProbeResult })
-  stop.check
-  if store && result.success then
-    return { result with handle? := some (← HandleStore.mint doc next) }
-  return result
+  match basis with
+  | .proof state =>
+    let o ← runTactic state text stop
+    let keep := store && o.success
+    unless keep do
+      o.background.forM (·.cancelRec)
+    stop.check
+    let result : ProbeResult := { o with proofState? := some (← o.state.render stop) }
+    stop.check
+    if keep then
+      return { result with handle? := some (← HandleStore.mint doc (.proof o.state)) }
+    return result
+  | .command state =>
+    let o ← runCommand state text stop
+    stop.check
+    let result : ProbeResult := { o with }
+    if store && o.success then
+      return { result with handle? := some (← HandleStore.mint doc (.command o.state)) }
+    return result
 
 private def handleRunAt (p : RunAtParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version

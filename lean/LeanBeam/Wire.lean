@@ -23,7 +23,7 @@ structure DocumentRef where
   version? : Option Nat := none
   deriving FromJson
 
-/-- Refers to a stored state; see `LeanBeam.Handles`. -/
+/-- Refers to a stored state; see `LeanBeam.RunAt`. -/
 structure HandleRef where
   value : String
   deriving FromJson, ToJson

@@ -72,6 +72,11 @@ pub fn worker_launch(
             launch.env_remove.extend(FOREIGN.map(OsString::from));
             // Node reads it before our host can ignore it; `--inspect` or a preloaded module would end up in every worker.
             launch.env_remove.push("NODE_OPTIONS".into());
+            // A worker tells what its file imports, all the way down, only for modules whose source it finds; that is how importers
+            // hear of a change. Natively this comes from `lake env`.
+            if env.var_os("LEAN_SRC_PATH").is_none() {
+                launch.env.push(("LEAN_SRC_PATH".into(), root.as_path().as_os_str().to_owned()));
+            }
         }
         Kind::Native => {
             if let Some(lake) = tc.lake.as_ref().filter(|_| has_lakefile(root)) {

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use beam_base::AbsPath;
 use serde::{Deserialize, Serialize};
 
+/// How long a fresh owner may take to write its note before it counts as unknown.
+const NOTE_GRACE: Duration = Duration::from_millis(500);
+
 /// Who holds a lock, as far as the note tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -86,12 +89,16 @@ pub(crate) fn acquire(
             Err(TryLockError::Error(source)) => return Err(io(source)),
             Err(TryLockError::WouldBlock) => {}
         }
-        if let Some(tell) = waiting.take() {
-            tell(read_note(&note).as_ref());
-        }
         let waited = begun.elapsed();
+        let owner = read_note(&note);
+        // Whoever has just got it may not have written the note yet.
+        if (owner.is_some() || waited > NOTE_GRACE)
+            && let Some(tell) = waiting.take()
+        {
+            tell(owner.as_ref());
+        }
         if waited >= limit {
-            return Err(LockError::Held { owner: read_note(&note), path, waited });
+            return Err(LockError::Held { owner, path, waited });
         }
         std::thread::sleep(nap.min(limit - waited));
         nap = (nap * 2).min(Duration::from_millis(200));

@@ -149,12 +149,17 @@ pub async fn a_cancelled_probe_leaves_nothing_running(lane: Arc<Lane>) -> Outcom
             code(&pending.await.map_err(|e| e.to_string())?, "requestCancelled")?;
             holds("an answer at once", asked.elapsed() < Duration::from_millis(500), &json!(text))?;
         }
-        // Two seconds of grace for Lean to notice, then nothing may burn.
-        tokio::time::sleep(Duration::from_millis(2600)).await;
-        let before = cpu_ticks();
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        let burnt = cpu_ticks().saturating_sub(before);
-        holds("an idle worker", burnt < 35, &json!({"text": text, "ticks": burnt}))?;
+        // Lean stops, or after the grace its worker is replaced (later on a machine so busy that the worker hardly gets to run).
+        let deadline = Instant::now() + Duration::from_secs(25);
+        loop {
+            let before = cpu_ticks();
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            // 35 ticks are half of one processor.
+            if cpu_ticks().saturating_sub(before) < 35 {
+                break;
+            }
+            holds("an idle worker", Instant::now() < deadline, &json!(text))?;
+        }
     }
     succeeds(&probe(&lane, "A.lean", v, 1, 2, "trivial").await)
 }

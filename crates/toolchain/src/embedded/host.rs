@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use beam_base::AbsPath;
 use serde::Serialize;
@@ -20,7 +21,9 @@ const HOST: [(&str, &str); 6] = [
     ("exceptions.cjs", include_str!("../../assets/host/exceptions.cjs")),
     ("threads.cjs", include_str!("../../assets/host/threads.cjs")),
 ];
-/// `bin/lean`.
+/// The launcher's place.
+const BIN: &str = "bin/lean";
+/// The launcher.
 const LAUNCHER: &str = include_str!("../../assets/lean.sh");
 
 /// Why the host was not written.
@@ -61,14 +64,43 @@ pub(crate) fn write(entry: &AbsPath, module: &Rewritten, snippets: &Snippets) ->
     };
     let meta_path = entry.join("libexec/meta.json");
     let meta = serde_json::to_vec(&meta).map_err(io::Error::other).map_err(FsError::at("write", &meta_path))?;
-    let launcher = entry.join("bin/lean");
-    let put = |path: &AbsPath, content: &[u8]| std::fs::write(path, content).map_err(FsError::at("write", path));
     put(&entry.join("libexec/symbols.bin"), &table)?;
     put(&meta_path, &meta)?;
-    for (name, text) in HOST {
-        put(&entry.join("libexec").join(name), text.as_bytes())?;
+    write_scripts(entry)
+}
+
+/// Hash of the scripts, which are part of the store key.
+pub(crate) fn scripts_hash() -> String {
+    let mut hash = blake3::Hasher::new();
+    for (path, text) in scripts() {
+        for part in [path.as_str(), text] {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
     }
-    put(&launcher, LAUNCHER.as_bytes())?;
+    hash.finalize().to_hex().to_string()
+}
+
+/// Paths in the entry and contents.
+fn scripts() -> impl Iterator<Item = (String, &'static str)> {
+    HOST.iter().map(|(name, text)| (format!("libexec/{name}"), *text)).chain([(BIN.to_owned(), LAUNCHER)])
+}
+
+/// Whether the file of an entry is one of the scripts, of this version or another.
+pub(crate) fn is_script(rel: &Path) -> bool {
+    rel == Path::new(BIN) || rel.extension().is_some_and(|e| e == "cjs")
+}
+
+fn put(path: &AbsPath, content: &[u8]) -> Result<(), FsError> {
+    std::fs::write(path, content).map_err(FsError::at("write", path))
+}
+
+/// Writes the scripts. They must not be there yet: they might be links to another entry's.
+pub(crate) fn write_scripts(entry: &AbsPath) -> Result<(), HostError> {
+    for (path, text) in scripts() {
+        put(&entry.join(path), text.as_bytes())?;
+    }
+    let launcher = entry.join(BIN);
     std::fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755))
         .map_err(FsError::at("make executable", &launcher))?;
     Ok(())

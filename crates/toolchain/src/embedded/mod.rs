@@ -146,7 +146,8 @@ impl From<SourceError> for InstallError {
     }
 }
 
-/// The store key of what this program would install: it covers the package, the extension's sources and the installer's steps (K1).
+/// The store key of what this program would install: it covers the package, the version of the steps, the host's scripts and the
+/// extension's sources (K1).
 #[must_use]
 pub fn current_id() -> String {
     let hash = Sources::embedded().map_or("", |s| s.hash.as_str());
@@ -154,12 +155,13 @@ pub fn current_id() -> String {
 }
 
 fn id_of(package: &Package, source_hash: &str) -> String {
-    let key = format!("{}\0{INSTALLER}\0{source_hash}", package.integrity);
+    let scripts = host::scripts_hash();
+    let key = format!("{}\0{INSTALLER}\0{scripts}\0{source_hash}", package.integrity);
     let hash = blake3::hash(key.as_bytes()).to_hex();
     format!("{}-{}-{}", package.name, package.version, &hash[..16])
 }
 
-/// Whether an entry differs from what would be installed in the extension only.
+/// Whether an entry differs from what would be installed in the extension or the host's scripts only.
 pub(crate) fn is_compatible(entry: &Entry) -> bool {
     made_from(entry, &PACKAGE)
 }
@@ -216,8 +218,11 @@ impl Installer<'_> {
         make_dirs(&entry)?;
         let older = self.store.list().into_iter().find(|e| made_from(e, self.package));
         match older {
-            // Only the extension has changed: what is immutable can be shared.
-            Some(older) => share(&older.dir, &entry)?,
+            // Only the extension or the scripts have changed: what is immutable and large can be shared.
+            Some(older) => {
+                share(&older.dir, &entry)?;
+                host::write_scripts(&entry)?;
+            }
             None => self.make(&work.dir, &entry)?,
         }
         let banner = trial::run(&entry, &work.dir, self.env, self.progress)?;
@@ -325,13 +330,16 @@ fn make_dirs(entry: &AbsPath) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Gives `to` what `from` has besides its extension, by hard links where the file system has them.
+/// Gives `to` what `from` has besides its extension and its scripts, by hard links where the file system has them.
 fn share(from: &AbsPath, to: &AbsPath) -> Result<(), FsError> {
-    for part in ["bin", "libexec", "lib"] {
+    for part in ["libexec", "lib"] {
         let mut files = Vec::new();
         crate::store::walk(&from.join(part), &mut |path, _| files.push(path.clone()))?;
         for path in files {
             let rel = path.relative_to(from).unwrap_or(&path);
+            if host::is_script(rel) {
+                continue;
+            }
             let new = to.join(rel);
             if let Some(parent) = new.parent() {
                 fs::create_dir_all(&parent).map_err(FsError::at("make the folder", &parent))?;

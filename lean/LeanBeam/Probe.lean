@@ -1,28 +1,142 @@
-import LeanBeam.State
+import LeanBeam.Request
+import LeanBeam.Wire
 import Lean.Elab.Tactic.BuiltinTactic
+import Lean.Server.FileWorker.RequestHandling
+import Lean.Widget.InteractiveGoal
 
 /-!
-# Running one tactic or one command
+# Probes: the state a position stands for, and running a text in it
 
-Owns the parsing and the execution of a probe's text in a given state, and the messages that come of it. Must never change anything
-outside of the state it is given: states are values, and what a probe did is either in the state it hands back or nowhere.
+Owns the choice of the basis of a position, states as values, the execution of one tactic or one command in a state, the messages that
+come of it, and goals as data. Must never change anything outside of the state it is given: what a probe did is either in the state
+it hands back or nowhere. Must not re-derive what Lean decides: which tactic a position belongs to (Lean's search for goals at a
+position), and what is shown of a goal (`goalToInteractive`: grouping, hidden hypotheses, daggers, let values, options).
 
-1. The text is parsed as it is, with its own columns, under the scope of the state; it must be one phrase of the category and nothing else.
-2. A tactic runs with error recovery off. If it throws, the state is the one before it; if it only logs an error, the state it reached.
-3. A result without success always has an error message.
-4. Only messages of this execution are reported: the log starts empty, also where the command of the basis left messages in its state.
-5. Everything happens on the calling thread: `Elab.async` is off, so proofs of a probe cannot occupy Lean's thread pool (where a slow one
+1. Proof basis first: the first result of Lean's search. Otherwise the command basis: the state after the first command (the header
+   counts as one) that ends at or behind the position. Both searches run in Lean's compiled code, over the snapshots in front
+   of the position: the cost does not depend on what follows it.
+2. The text is parsed as it is, with its own columns, under the scope of the state; it must be one phrase of the category and nothing else.
+3. A tactic runs with error recovery off. If it throws, the state is the one before it; if it only logs an error, the state it reached.
+4. A result without success always has an error message.
+5. Only messages of this execution are reported: the log starts empty, also where the command of the basis left messages in its state.
+6. Everything happens on the calling thread: `Elab.async` is off, so proofs of a probe cannot occupy Lean's thread pool (where a slow one
    would hold up the file and other probes), what they print is captured, and they are stopped by the one token. Tasks that a
    probe starts all the same are awaited, and cancelled with it.
-6. Heartbeats start afresh, under the limit in force at the basis.
+7. A tactic does not wait for the kernel to check the proofs in front of it. The lemmas some tactics add (`omega`, for one) can be checked
+   only behind those, so while they are not through, `Elab.async` is on and the check of these lemmas is left behind, as it is
+   in Lean's own server. A command that adds declarations does wait.
+8. Heartbeats start afresh, under the limit in force at the basis.
 
 Capturing is per thread: `withIsolatedStreams` replaces the streams of the current thread only, and each probe has its own (see
 `LeanBeam.Request`). What a task started by user code prints goes to the real standard output, as in Lean's own server.
 -/
 
-open Lean Elab Server
+open Lean Elab Server FileWorker
 
 namespace LeanBeam
+
+/-! ## Proof states and goals -/
+
+/-- The state of a proof: what a tactic needs to run as it would in the file. -/
+structure ProofState where
+  env : Environment
+  options : Options
+  currNamespace : Name
+  openDecls : List OpenDecl
+  declName? : Option Name
+  levelNames : List Name
+  mctx : MetavarContext
+  goals : List MVarId
+  ngen : NameGenerator
+  auxDeclNGen : DeclNameGenerator
+  nextMacroScope : MacroScope
+
+/-- Runs `x` in the state `s` and gives back the final core state also if `x` throws. -/
+def ProofState.run (s : ProofState) (text : FileMap) (cancelTk : IO.CancelToken) (x : MetaM α) :
+    BaseIO (Except Exception (α × Meta.State) × Core.State) := do
+  let ctx ← Compat.coreContext text s.options s.currNamespace s.openDecls cancelTk
+  let core ← IO.mkRef {
+    env := s.env
+    ngen := s.ngen
+    auxDeclNGen := s.auxDeclNGen
+    nextMacroScope := s.nextMacroScope
+    : Core.State }
+  let x : CoreM _ := withOptions (fun _ => s.options) <| x.run Compat.metaContext { mctx := s.mctx }
+  let r ← (x ctx core).toBaseIO
+  return (r, ← core.get)
+
+private def ofHyp (h : Widget.InteractiveHypothesisBundle) : Hyp :=
+  { names := h.names, type := h.type.stripTags, value? := h.val?.map (·.stripTags) }
+
+private def ofGoal (g : Widget.InteractiveGoal) : Goal :=
+  { userName? := g.userName?
+    goalPrefix := g.goalPrefix
+    target := g.type.stripTags
+    hyps := g.hyps.map ofHyp }
+
+/-- Renders the goals in the present metavariable context. -/
+def renderGoals (goals : List MVarId) : MetaM Goals := do
+  let goals ← goals.mapM fun g => return ofGoal (← Widget.goalToInteractive g)
+  return { goals := goals.toArray }
+
+/-- The goals of a state, for display. -/
+def ProofState.render (s : ProofState) (stop : Stop) : EIO RequestError Goals := do
+  if s.goals.isEmpty then
+    return { goals := #[] }
+  let (r, _) ← s.run default stop.token (renderGoals s.goals)
+  match r with
+  | .ok (goals, _) => return goals
+  | .error ex =>
+    stop.check
+    throw { code := .internalError, message := s!"the goals cannot be shown: {← ex.toMessageData.toString}" }
+
+/-! ## The basis of a position -/
+
+inductive Basis where
+  | proof (state : ProofState)
+  | command (state : Command.State)
+
+/-- Universe levels a text may name. The info tree does not keep the names in scope, so they are read off the goals. -/
+private def levelNames (mctx : MetavarContext) (goals : List MVarId) : List Name :=
+  let s := goals.foldl (init := {}) fun s goal =>
+    match mctx.findDecl? goal with
+    | none => s
+    | some decl => decl.lctx.foldl (init := collectLevelParams s decl.type) fun s hyp => collectLevelParams s hyp.type
+  s.params.toList
+
+/-- The state before or after a tactic. -/
+def proofStateOf (ctx : ContextInfo) (info : TacticInfo) (useAfter : Bool) : ProofState :=
+  let mctx := if useAfter then info.mctxAfter else info.mctxBefore
+  let goals := if useAfter then info.goalsAfter else info.goalsBefore
+  -- The trees of single tactics, which the search prefers, are not below the node that names the declaration.
+  let declName? := ctx.parentDecl? <|> Compat.bodyOf? ctx.env
+  {
+    -- As Lean's own server does for info trees: inside `module` files too, everything is visible.
+    env := ctx.env.setExporting false
+    options := ctx.options
+    currNamespace := ctx.currNamespace
+    openDecls := ctx.openDecls
+    levelNames := levelNames mctx goals
+    declName?, mctx, goals
+    ngen := ctx.ngen
+    auxDeclNGen := .ofPrefix (declName?.getD .anonymous)
+    nextMacroScope := firstFrontendMacroScope + 1
+  }
+
+/-- The innermost tactic at the position, by Lean's rules. -/
+def findTactic? (doc : EditableDocument) (pos : String.Pos.Raw) (stop : Stop) : EIO RequestError (Option GoalsAtResult) := do
+  return (← stop.await (Compat.goalsAt doc pos)).bind (·.head?)
+
+/-- The basis of a position, or `none` where the file has no state (a broken header). -/
+def findBasis? (doc : EditableDocument) (pos : String.Pos.Raw) (stop : Stop) : EIO RequestError (Option Basis) := do
+  if let some result ← findTactic? doc pos stop then
+    return some <| .proof (proofStateOf result.ctxInfo result.tacticInfo result.useAfter)
+  match ← stop.await (Compat.findCommand doc (·.endPos ≥ pos)) with
+  | .ok (some snap) => return some <| .command snap.cmdState
+  | .ok none => return none
+  | .error e => throw { code := .internalError, message := toString e }
+
+/-! ## Outcomes -/
 
 /-- What came of a text: the state to show and to go on from, and what was said. -/
 structure Outcome (σ : Type) where
@@ -30,6 +144,8 @@ structure Outcome (σ : Type) where
   success : Bool
   messages : Array ProbeMessage
   traces : Array String := #[]
+  /-- Checks left behind (7 above); of use only if the state is kept. -/
+  background : Array (Language.SnapshotTask Language.SnapshotTree) := #[]
 
 private def errorMessage (text : String) : ProbeMessage :=
   { severity := "error", text }
@@ -122,13 +238,15 @@ def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError 
   match parse `tactic input scope with
   | .failed message | .leftOver message => return .rejected s message
   | .phrase stx =>
-    let s' := { s with options := Elab.async.set s.options false }
+    let settled ← IO.hasFinished (Compat.kernelChecked s.env)
+    let s' := { s with options := Elab.async.set s.options !settled }
     let (output, r, core) ← IO.FS.withIsolatedStreams <| s'.run input.fileMap stop.token (evalOneTactic s stx)
     let logged ← ofMessages (Compat.unreported core.messages)
     let traces ← ofTraces core.traceState
     match r with
     | .ok ((goals, levelNames), metaState) =>
-      let messages := logged ++ (← asyncMessages core.snapshotTasks stop) ++ ofOutput output
+      let (background, tasks) := if settled then (#[], core.snapshotTasks) else core.snapshotTasks.partition Compat.isKernelCheck
+      let messages := logged ++ (← asyncMessages tasks stop) ++ ofOutput output
       let state := { s with
         goals, levelNames
         mctx := metaState.mctx
@@ -136,7 +254,7 @@ def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError 
         ngen := core.ngen
         auxDeclNGen := core.auxDeclNGen
         nextMacroScope := core.nextMacroScope }
-      return { state, traces, messages, success := !messages.any (·.severity == "error") }
+      return { state, traces, messages, background, success := !messages.any (·.severity == "error") }
     | .error ex =>
       -- They belong to a state that is rolled back.
       core.snapshotTasks.forM (·.cancelRec)

@@ -1,10 +1,11 @@
 //! The session against a real Lean, its own file worker without any extension.
 //!
-//! `LEAN_BEAM_TEST_LEAN` names the `lean` executable. These tests take a second or two each and some 0.6 GB, one at a time.
+//! Here and not in the session's own crate, because the shared install needs this crate's qualification. These tests take a second
+//! or two each and some 0.6 GB, one at a time.
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use beam_base::{AbsPath, Deadline, Utf16Pos};
@@ -20,13 +21,10 @@ use tokio::sync::{Mutex, MutexGuard, mpsc};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 fn lean() -> PathBuf {
-    let lean = std::env::var_os("LEAN_BEAM_TEST_LEAN").unwrap_or_else(|| {
-        panic!(
-            "these tests need a Lean: install one with `lean-beam toolchain install embedded` (or elan) and set \
-             LEAN_BEAM_TEST_LEAN to its `bin/lean`"
-        )
-    });
-    PathBuf::from(lean)
+    static LEAN: OnceLock<PathBuf> = OnceLock::new();
+    // A thread of its own: qualifying a fresh install brings up a runtime, and the caller is inside one.
+    let install = || beam_toolchain::testing::shared_embedded_for_tests(&beam_broker::qualify::Qualifier).lean();
+    LEAN.get_or_init(|| std::thread::spawn(install).join().unwrap().as_path().to_path_buf()).clone()
 }
 
 /// Where Lean finds its library and what a test built.
