@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn check(body: &str, expect: Expect) {
+    fn check(body: &str, expect: &Expect) {
         let text = match Request::decode(body.as_bytes()) {
             Ok(r) => String::from_utf8(r.encode()).unwrap(),
             Err(e) => format!("{} ({:?})", e.error.message, e.client_request_id),
@@ -265,43 +265,43 @@ mod tests {
     fn w1_requests_are_closed() {
         check(
             r#"{"op":"update_file","workspaceId":"w","path":"A.lean","text":"x","fullDiagnostics":true,"clientRequestId":"q"}"#,
-            expect!["update_file: unexpected field `text`, `fullDiagnostics` (Some(\"q\"))"],
+            &expect!["update_file: unexpected field `text`, `fullDiagnostics` (Some(\"q\"))"],
         );
         check(
             r#"{"op":"cancel","workspaceId":"w","cancelRequestId":"x"}"#,
-            expect!["cancel: unexpected field `workspaceId` (None)"],
+            &expect!["cancel: unexpected field `workspaceId` (None)"],
         );
-        check(r#"{"op":"nope"}"#, expect![[r#"unknown op "nope" (None)"#]]);
-        check(r#"{"path":"x"}"#, expect!["the request has no `op` (None)"]);
-        check("[1]", expect!["the request must be a JSON object, not [1] (None)"]);
-        check("{", expect!["the request is not JSON: EOF while parsing an object at line 1 column 1 (None)"]);
+        check(r#"{"op":"nope"}"#, &expect![[r#"unknown op "nope" (None)"#]]);
+        check(r#"{"path":"x"}"#, &expect!["the request has no `op` (None)"]);
+        check("[1]", &expect!["the request must be a JSON object, not [1] (None)"]);
+        check("{", &expect!["the request is not JSON: EOF while parsing an object at line 1 column 1 (None)"]);
     }
 
     #[test]
     fn types_and_required_fields() {
         check(
             r#"{"op":"run_at","workspaceId":"w","path":"A.lean","version":1,"line":0}"#,
-            expect!["run_at: missing field `character`, `text` (None)"],
+            &expect!["run_at: missing field `character`, `text` (None)"],
         );
         check(
             r#"{"op":"run_at","workspaceId":"w","path":"A.lean","version":1,"line":-1,"character":0,"text":""}"#,
-            expect!["run_at: field `line` must be a whole number from 0 to 4294967295, not -1 (None)"],
+            &expect!["run_at: field `line` must be a whole number from 0 to 4294967295, not -1 (None)"],
         );
         check(
             r#"{"op":"sync_file","workspaceId":"w","path":"A.lean","diagnosticScope":true}"#,
-            expect![[r#"sync_file: field `diagnosticScope` must be one of "errors", "all", not true (None)"#]],
+            &expect![[r#"sync_file: field `diagnosticScope` must be one of "errors", "all", not true (None)"#]],
         );
         check(
             r#"{"op":"sync_file","workspaceId":"w","path":"A.lean","root":null}"#,
-            expect!["sync_file: field `root` must be a string, not null (None)"],
+            &expect!["sync_file: field `root` must be a string, not null (None)"],
         );
         check(
             r#"{"op":"run_with","workspaceId":"w","path":"A.lean","text":"x","handle":{"raw":{}}}"#,
-            expect!["run_with: missing field `workspaceId` (None)"],
+            &expect!["run_with: missing field `workspaceId` (None)"],
         );
         check(
             r#"{"op":"stats","root":"/x"}"#,
-            expect!["stats: `root` is only allowed together with `workspaceId` (None)"],
+            &expect!["stats: `root` is only allowed together with `workspaceId` (None)"],
         );
     }
 
@@ -309,10 +309,10 @@ mod tests {
     fn encoding_writes_backend_only_where_it_belongs() {
         check(
             r#"{"op":"goals","workspaceId":"w","path":"A.lean","version":1,"line":2,"character":3,"mode":"before"}"#,
-            expect![[
+            &expect![[
                 r#"{"op":"goals","backend":"lean","workspaceId":"w","path":"A.lean","version":1,"line":2,"character":3,"mode":"before"}"#
             ]],
         );
-        check(r#"{"op":"shutdown"}"#, expect![[r#"{"op":"shutdown"}"#]]);
+        check(r#"{"op":"shutdown"}"#, &expect![[r#"{"op":"shutdown"}"#]]);
     }
 }

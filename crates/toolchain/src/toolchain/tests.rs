@@ -64,6 +64,7 @@ fn the_projects_toolchain_through_elan_comes_first() {
     assert_eq!(tc.id, tc.fingerprint.short());
 }
 
+/// K2: where there is nothing, nothing is made.
 #[test]
 fn then_lean_on_path_but_never_a_proxy() {
     let f = Fixture::new();
