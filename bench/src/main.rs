@@ -76,6 +76,12 @@ fn levels(rounds: usize) -> Result<(), Failure> {
         println!("  {:32} {m:7.2} ms   p10 {lo:7.2}   p90 {hi:7.2}   over raw {:+7.2}", f.1, m - base);
     }
     println!("  daemon RSS {:.1} MB", socket.rss_mb()?);
+    for n in 1..=3000 {
+        socket.probe(&root)?;
+        if n == 300 || n == 3000 {
+            println!("  daemon RSS after {n} more probes {:.1} MB", socket.rss_mb()?);
+        }
+    }
     cli.json(&["shutdown"])?;
     runtime.block_on(raw.shutdown(Duration::from_secs(2)));
     Ok(())

@@ -49,16 +49,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// The usual settings: automatic toolchain choice, two seconds of grace.
+    /// The usual settings: automatic toolchain choice, and two seconds of grace unless `BEAM_CANCEL_GRACE_MS` says otherwise.
     #[must_use]
     pub fn new(root: AbsPath, workspace_id: impl Into<String>, env: HostEnv) -> Self {
-        Self {
-            root,
-            workspace_id: workspace_id.into(),
-            env,
-            choice: Choice::Auto,
-            cancel_grace: Duration::from_secs(2),
-        }
+        let grace = env.var("BEAM_CANCEL_GRACE_MS").and_then(|ms| ms.parse().ok()).unwrap_or(2000);
+        let cancel_grace = Duration::from_millis(grace);
+        Self { root, workspace_id: workspace_id.into(), env, choice: Choice::Auto, cancel_grace }
     }
 }
 

@@ -112,7 +112,11 @@ impl Watch {
 
     async fn send(&self, event: Event) {
         // A client that is gone is noticed by the front, which drops this whole request; until then there is nobody to tell.
-        drop(self.events.send(event).await);
+        match event {
+            // Progress is about now: a client that does not keep up misses some, and the request does not wait for it.
+            Event::FileProgress(_) => drop(self.events.try_send(event)),
+            Event::Diagnostic(_) | Event::Response(_) => drop(self.events.send(event).await),
+        }
     }
 }
 

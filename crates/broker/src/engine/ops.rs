@@ -99,7 +99,7 @@ fn asked_path(workspace: &Workspace, args: &Args) -> Result<AbsPath, ErrorBody> 
 /// Forgets a document; one that is not open is closed already.
 async fn close(workspace: &Workspace, args: &Args) -> Result<(), ErrorBody> {
     let path = source::canonical_or_gone(&asked_path(workspace, args)?);
-    if let Some(live) = workspace.running().await {
+    if let Some(live) = workspace.running() {
         live.session.close(&path).await;
         live.ledger.closed(&path);
         live.history().closed(&path.display_in(workspace.root()));
@@ -246,7 +246,7 @@ async fn release(workspace: &Workspace, args: &Args, events: mpsc::Sender<Event>
 
 /// The broker's own checks of a handle, then the file; the rest is Lean's to decide (section 7).
 async fn open_for_handle(workspace: &Workspace, args: &Args, handle: &Handle) -> Result<Document, ErrorBody> {
-    let Some(live) = workspace.running().await else {
+    let Some(live) = workspace.running() else {
         return Err(failure::stale_handle("no session is running"));
     };
     if handle.backend != Backend::Lean {

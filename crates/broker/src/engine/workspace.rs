@@ -23,8 +23,10 @@ pub(crate) struct Workspace {
     env: HostEnv,
     choice: Choice,
     cancel_grace: Duration,
-    /// An async lock: whoever comes while a session is being started waits for that start instead of beginning another.
-    lean: tokio::sync::Mutex<Slot>,
+    lean: Mutex<Slot>,
+    /// Whoever comes while a session is being started waits for that start instead of beginning another. Apart from the slot, so that
+    /// `stats`, by which a daemon shows that it lives, is answered meanwhile.
+    starting: tokio::sync::Mutex<()>,
     lean_metrics: Metrics,
     rocq_metrics: Metrics,
 }
@@ -72,7 +74,8 @@ impl Workspace {
             env: config.env.clone(),
             choice: config.choice.clone(),
             cancel_grace: config.cancel_grace,
-            lean: tokio::sync::Mutex::new(Slot::Idle { next_epoch: 1 }),
+            lean: Mutex::new(Slot::Idle { next_epoch: 1 }),
+            starting: tokio::sync::Mutex::default(),
             lean_metrics: Metrics::default(),
             rocq_metrics: Metrics::default(),
         }
@@ -98,9 +101,13 @@ impl Workspace {
         self.rocq_metrics.reset();
     }
 
-    /// The running session, if there is one.
-    pub(crate) async fn running(&self) -> Option<Arc<Live>> {
-        match &*self.lean.lock().await {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.lean.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The running session, if there is one. Never waits.
+    pub(crate) fn running(&self) -> Option<Arc<Live>> {
+        match &*self.slot() {
             Slot::Running(live) => Some(Arc::clone(live)),
             Slot::Idle { .. } | Slot::Closed => None,
         }
@@ -108,15 +115,13 @@ impl Workspace {
 
     /// The session, started if none runs.
     pub(crate) async fn live(&self) -> Result<Arc<Live>, ErrorBody> {
-        let mut slot = self.lean.lock().await;
-        let epoch = match &*slot {
+        if let Some(live) = self.running() {
+            return Ok(live);
+        }
+        let _only_one_starts = self.starting.lock().await;
+        let epoch = match &*self.slot() {
             Slot::Running(live) => return Ok(Arc::clone(live)),
-            Slot::Closed => {
-                return Err(ErrorBody::new(
-                    FailureCode::RequestCancelled,
-                    "the daemon is shutting down; run the command again to start a new one",
-                ));
-            }
+            Slot::Closed => return Err(closing()),
             Slot::Idle { next_epoch } => *next_epoch,
         };
         let launch = self.prepare().await?;
@@ -126,12 +131,13 @@ impl Workspace {
         config.cancel_grace = self.cancel_grace;
         config.build_mode = beam_session::BuildMode::Always;
         config.index = index;
-        let live = Arc::new(Live {
-            session: Session::new(config),
-            ledger: Ledger::default(),
-            built,
-            history: Mutex::default(),
-        });
+        let mut slot = self.slot();
+        if matches!(*slot, Slot::Closed) {
+            // Closed while it was being prepared; nothing has been started yet.
+            return Err(closing());
+        }
+        let session = Session::new(config);
+        let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default() });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)
@@ -150,14 +156,14 @@ impl Workspace {
 
     /// Ends every session; later requests get none (R7).
     pub(crate) async fn shut_down(&self, grace: Duration) {
-        let old = std::mem::replace(&mut *self.lean.lock().await, Slot::Closed);
+        let old = std::mem::replace(&mut *self.slot(), Slot::Closed);
         if let Slot::Running(live) = old {
             live.session.shutdown(grace).await;
         }
     }
 
     pub(crate) async fn stats(&self) -> WorkspaceStats {
-        let (lean, restarts) = match self.running().await {
+        let (lean, restarts) = match self.running() {
             Some(live) => {
                 let docs = live.session.documents().await;
                 let stats = SessionStats::Active {
@@ -182,7 +188,7 @@ impl Workspace {
     }
 
     pub(crate) async fn open_docs(&self) -> PerBackend<OpenDocs> {
-        let lean = match self.running().await {
+        let lean = match self.running() {
             Some(live) => {
                 let docs = live.session.documents().await;
                 let mut files: Vec<_> = docs.into_iter().map(|doc| self.open_doc(doc)).collect();
@@ -212,6 +218,11 @@ impl Workspace {
             file_progress: doc.progress.map(observe::progress),
         }
     }
+}
+
+fn closing() -> ErrorBody {
+    let message = "the daemon is shutting down; run the command again to start a new one";
+    ErrorBody::new(FailureCode::RequestCancelled, message)
 }
 
 /// What every open document's handles are bound to now.
