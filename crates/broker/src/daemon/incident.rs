@@ -141,21 +141,13 @@ pub fn log_tail(control: &Control) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::HostPaths;
     use super::super::registry::{Token, sample};
+    use super::super::testing::project;
     use super::*;
-
-    fn temp() -> (tempfile::TempDir, Control) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = AbsPath::canonical(dir.path()).unwrap();
-        let control = Control::locate(&root, &HostPaths::default());
-        control.create().unwrap();
-        (dir, control)
-    }
 
     #[test]
     fn an_incident_holds_the_facts_but_no_secret() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let many: String = (0..40).map(|n| format!("line {n}\n")).collect();
         fs::write(control.log_path(), many).unwrap();
         let mut registry = sample(control.root());
@@ -182,7 +174,7 @@ mod tests {
 
     #[test]
     fn without_registry_and_log_they_are_null() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let lines = record(&control, Kind::NoLiveDaemon, "none", None);
         assert!(lines[0].ends_with("(none)"), "{lines:?}");
         let value: Value = serde_json::from_slice(&fs::read(&newest_first(&control)[0]).unwrap()).unwrap();
@@ -193,7 +185,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_are_kept() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         fs::create_dir_all(control.incident_dir()).unwrap();
         for n in 0..60 {
             let name = format!("incident-20260101T0000{n:02}Z-1-1-noLiveDaemon.json");
@@ -207,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_written_costs_only_its_own_line() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         fs::write(control.incident_dir(), "in the way").unwrap();
         let lines = record(&control, Kind::NoLiveDaemon, "none", None);
         assert!(!lines.iter().any(|l| l.starts_with("incident:")) && !lines.is_empty(), "{lines:?}");

@@ -155,21 +155,13 @@ fn is_free(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::HostPaths;
+    use super::super::testing::project;
     use super::*;
     use serde_json::json;
 
-    fn temp() -> (tempfile::TempDir, Control) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = AbsPath::canonical(dir.path()).unwrap();
-        let control = Control::locate(&root, &HostPaths::default());
-        control.create().unwrap();
-        (dir, control)
-    }
-
     #[test]
     fn stale_leases_are_swept_and_foreign_ones_respected() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let dir = control.lease_dir();
         fs::create_dir_all(&dir).unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -198,7 +190,7 @@ mod tests {
     /// The lock tells, whatever the pid: the holder may have lived in a namespace that is gone.
     #[test]
     fn a_lease_ends_with_its_holder_in_any_namespace() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let lease = Lease::take(&control, false).unwrap();
         let text = fs::read_to_string(&lease.path).unwrap();
         let other = text.replace(&format!("\"pid\":{}", std::process::id()), "\"pid\":0");
@@ -214,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_starter_outlasts_passing_commands_but_not_holders() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let ours = Lease::take(&control, false).unwrap();
         let holder = Lease::take(&control, true).unwrap();
         assert!(any_live(&control));

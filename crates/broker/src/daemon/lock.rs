@@ -125,20 +125,12 @@ fn owner(control: &Control) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::HostPaths;
+    use super::super::testing::project;
     use super::*;
-
-    fn temp() -> (tempfile::TempDir, Control) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = AbsPath::canonical(dir.path()).unwrap();
-        let control = Control::locate(&root, &HostPaths::default());
-        control.create().unwrap();
-        (dir, control)
-    }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_is_bounded_and_names_the_owner() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let held = ControlLock::try_acquire(&control).unwrap().unwrap();
         assert!(ControlLock::try_acquire(&control).unwrap().is_none());
         let text = ControlLock::acquire(&control, Duration::ZERO).await.unwrap_err().to_string();
@@ -151,7 +143,7 @@ mod tests {
     /// The lock of a dead owner is free at once: no note, no pid and no left-over file stands in the way.
     #[tokio::test]
     async fn a_dead_owner_leaves_no_lock() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         fs::write(control.lock_path(), "left over").unwrap();
         fs::write(control.lock_note_path(), r#"{"pid":1}"#).unwrap();
         assert!(ControlLock::acquire(&control, Duration::ZERO).await.is_ok());
@@ -160,7 +152,7 @@ mod tests {
     /// While a child holds its share, the lock stays taken even if the first holder is gone.
     #[test]
     fn a_shared_lock_outlives_its_first_holder() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let lock = ControlLock::try_acquire(&control).unwrap().unwrap();
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())

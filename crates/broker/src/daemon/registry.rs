@@ -166,21 +166,13 @@ pub(crate) fn sample(root: &AbsPath) -> Registry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::HostPaths;
+    use super::super::testing::project;
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn temp() -> (tempfile::TempDir, Control) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = AbsPath::canonical(dir.path()).unwrap();
-        let control = Control::locate(&root, &HostPaths::default());
-        control.create().unwrap();
-        (dir, control)
-    }
-
     #[test]
     fn the_file_has_the_promised_keys_and_only_its_owner_reads_it() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let mut r = sample(&AbsPath::new("/p").unwrap());
         r.port = Some(4000);
         r.token = Some(Token::from_text("secret"));
@@ -208,7 +200,7 @@ mod tests {
 
     #[test]
     fn newer_fields_are_skipped_and_rubbish_is_no_entry() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let mut value = serde_json::to_value(sample(control.root())).unwrap();
         value["someday"] = 1.into();
         fs::write(control.registry_path(), value.to_string()).unwrap();
@@ -219,7 +211,7 @@ mod tests {
 
     #[test]
     fn only_the_own_entry_is_taken_away() {
-        let (_keep, control) = temp();
+        let (_keep, control) = project();
         let ours = sample(control.root());
         let mut other = ours.clone();
         other.daemon_id = "other-8".into();

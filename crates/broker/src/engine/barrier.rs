@@ -3,7 +3,6 @@
 //! R6: the verdict on readiness is Lean's. What is decided here is only whether that verdict can be *believed*: a document judged against
 //! imports that are missing, out of date, or known to have changed gives a failure, never a clean result.
 
-use beam_base::Utf16Range;
 use beam_session::RequestSpec;
 use beam_wire::request::Args;
 use beam_wire::stream::Event;
@@ -40,19 +39,8 @@ struct Verdict {
     _current_warning_count: u64,
     save_ready: bool,
     save_ready_reason: String,
-    blocking_diagnostics: Vec<LeanBlocking>,
+    blocking_diagnostics: Vec<diagnostics::Lsp>,
     blocking_command_messages: Vec<LeanMessage>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanBlocking {
-    range: Utf16Range,
-    #[serde(default)]
-    full_range: Option<Utf16Range>,
-    #[serde(default)]
-    severity: Option<u8>,
-    message: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,7 +126,7 @@ fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {
         .blocking_diagnostics
         .into_iter()
         .map(|d| BlockingDiagnostic {
-            range: d.full_range.unwrap_or(d.range),
+            range: d.full(),
             severity: d.severity,
             completion_blocking: diagnostics::is_incomplete(&d.message),
             message: diagnostics::flatten(&d.message),

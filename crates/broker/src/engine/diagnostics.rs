@@ -19,15 +19,22 @@ const INCOMPLETE: [&str; 3] = [
 /// An LSP diagnostic, as much of it as we look at.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Lsp {
+pub(crate) struct Lsp {
     range: Utf16Range,
     #[serde(default)]
     full_range: Option<Utf16Range>,
     #[serde(default)]
-    severity: Option<u8>,
-    message: String,
+    pub(crate) severity: Option<u8>,
+    pub(crate) message: String,
     #[serde(default)]
     is_silent: Option<bool>,
+}
+
+impl Lsp {
+    /// The untruncated range where Lean gives one.
+    pub(crate) fn full(&self) -> Utf16Range {
+        self.full_range.unwrap_or(self.range)
+    }
 }
 
 /// How documents are named to the outside.
@@ -61,7 +68,7 @@ pub(crate) fn read(
             uri: naming.uri.clone(),
             version: version.and_then(|v| i64::try_from(v).ok()),
             severity: d.severity,
-            range: d.full_range.unwrap_or(d.range),
+            range: d.full(),
             completion_blocking: is_incomplete(&d.message),
             save_blocking: None,
             message: d.message,
