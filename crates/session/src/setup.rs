@@ -1,6 +1,7 @@
 //! What has to be done before a worker may read a document's imports: usually, building them. Done by somebody above us, through
 //! [`Setup`]; what it found is kept for the worker's life, since that worker never looks at its imports again.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -23,8 +24,12 @@ pub trait Setup: Send + Sync {
 pub struct SetupReport {
     /// Every source file of the workspace that the document imports, directly or not, as it was when it was built or looked at.
     pub imports: Vec<ImportedSource>,
+    /// Whether the artifacts that the worker reads are of exactly these texts. Where nobody builds, nobody knows.
+    pub built: bool,
     /// Why the imports are not in order, in Lake's words, if they are not.
     pub problem: Option<String>,
+    /// Arguments that the worker needs beyond the usual ones: the Lean options of this file.
+    pub worker_args: Vec<OsString>,
     /// Modules that would have to be built and may not be.
     pub refused: Vec<String>,
 }

@@ -182,3 +182,17 @@ async fn a_worker_that_dies_at_once_is_not_started_over_and_over() {
     assert_eq!(exit.status, Some(EndStatus::Code(1)));
     assert!(works.try_recv().is_err(), "nobody asked for another worker");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_file_with_options_gets_a_worker_of_its_own() {
+    let (mut h, mut works) = harness();
+    h.session.prestart().await.unwrap();
+    let spare = h.newborn().await;
+    h.apply("A.lean", "").await;
+    let args = vec!["-Dx=1".into()];
+    let report = SetupReport { worker_args: args.clone(), ..SetupReport::default() };
+    works.recv().await.unwrap().done.send(report).unwrap();
+    h.worker().await;
+    assert_eq!(h.args(), [vec![], args]);
+    spare.ended().await;
+}

@@ -17,6 +17,7 @@ use super::failure;
 use super::history::StaleDep;
 use super::observe::{Show, Watch};
 use super::ops::Document;
+use super::staleness;
 
 const METHOD: &str = "$/beam/waitForDiagnostics";
 
@@ -62,8 +63,10 @@ pub(crate) async fn sync(
         serde_json::from_str(reply.value.get()).map_err(|e| failure::undecodable(METHOD, &e))?;
     check_identity(doc, &barrier)?;
     let verdict = barrier.save_readiness;
-    let current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
+    let mut current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
         .map_err(|e| failure::undecodable(METHOD, &e))?;
+    let stale = staleness::look(&doc.live, &doc.root, &doc.naming(), &barrier.direct_imports, reply.setup.clone()).await;
+    current.splice(0..0, stale.evidence.iter().cloned());
     watch.show(&current).await;
 
     let mut progress = watch.progress().or(reply.progress.map(super::observe::progress)).unwrap_or(Progress {
@@ -73,19 +76,13 @@ pub(crate) async fn sync(
         range_end_line: None,
     });
     let relative = doc.shown();
-    let mut deps = doc.live.history().stale_deps(&relative, &barrier.direct_imports);
-    for dep in deps.iter_mut().filter(|d| d.needs_save) {
-        // Somebody may have built it outside: an artifact made after the last edit holds that edit.
-        dep.needs_save = !doc.live.is_built(&dep.module, &doc.root.join(&dep.path));
-    }
     let blocking: Vec<&StreamDiagnostic> =
         watch.published().unwrap_or_default().iter().chain(&current).filter(|d| d.completion_blocking).collect();
-    let stale = !deps.is_empty() && (!doc.applied.changed || deps.iter().any(|d| d.needs_save));
-    if !blocking.is_empty() || stale {
+    if !blocking.is_empty() || stale.blocks(doc.applied.changed) {
         progress.done = false;
     }
     if !progress.done {
-        return Err(incomplete(doc, progress, &blocking, &deps));
+        return Err(incomplete(doc, progress, &blocking, &stale.deps));
     }
     doc.live.history().synced(&relative, doc.applied.hash);
     let items = args
@@ -178,9 +175,13 @@ fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic]
     let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
     // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
     let refresh = format!("lean-beam refresh {}", Value::from(target.as_str()));
-    let build = "lake build".to_owned();
-    // A refresh reads artifacts, so dependencies that have none for their present text come first.
-    let plan = if save_deps.is_empty() { [refresh, build] } else { [build, refresh] };
+    // In the order in which it works: a refresh reads artifacts, and builds what lacks them. Lake's own build is the last resort.
+    let mut plan: Vec<String> = save_deps.iter().map(|dep| format!("lean-beam save {}", Value::from(*dep))).collect();
+    plan.push(refresh);
+    let has_lake = doc.live.has_lake();
+    if has_lake {
+        plan.push("lake build".to_owned());
+    }
     let evidence: Vec<BlockingDiagnostic> = {
         let mut seen = std::collections::HashSet::new();
         blocking
@@ -195,8 +196,9 @@ fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic]
             })
             .collect()
     };
+    let build = if has_lake { "build its imports (`lake build`), or mend" } else { "mend" };
     let message = format!(
-        "the diagnostics of {} version {} are not complete ({progress}): build its imports (`lake build`), or mend the module they come from, then refresh",
+        "the diagnostics of {} version {} are not complete ({progress}): {build} the module they come from, then refresh",
         doc.uri, doc.applied.version
     );
     ErrorBody::new(FailureCode::SyncBarrierIncomplete, message).with_data(json!({
