@@ -10,6 +10,7 @@ mod metrics;
 mod observe;
 mod ops;
 mod source;
+mod staleness;
 mod workspace;
 mod workspaces;
 

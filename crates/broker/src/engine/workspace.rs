@@ -48,6 +48,8 @@ pub(crate) struct Live {
     pub(crate) ledger: Ledger,
     /// Folders that may hold artifacts of the workspace's modules.
     built: Vec<AbsPath>,
+    /// Lake builds here.
+    lake: bool,
     history: Mutex<History>,
 }
 
@@ -58,6 +60,11 @@ impl Live {
         let artifact = format!("{}.olean", module.replace('.', "/"));
         let Some(written) = modified(source) else { return false };
         self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
+    }
+
+    /// Whether `lake build` means anything here.
+    pub(crate) fn has_lake(&self) -> bool {
+        self.lake
     }
 
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
@@ -140,7 +147,7 @@ impl Workspace {
             return Err(SetupFailure::Closing);
         }
         let session = Session::new(config);
-        let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default() });
+        let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default(), lake: false });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)

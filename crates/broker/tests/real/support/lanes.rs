@@ -32,6 +32,12 @@ pub fn engine() -> (Engine, AbsPath, AbsPath, tempfile::TempDir) {
     (Engine::new(config), installed.lean(), root, dir)
 }
 
+/// Sees to it that the embedded Lean is there.
+pub async fn installed() {
+    let install = || testing::shared_embedded_for_tests(&Qualifier);
+    drop(tokio::task::spawn_blocking(install).await.expect("an installed Lean"));
+}
+
 /// Asks the engine as a client would: through the wire's own decoder.
 pub async fn ask(engine: &Engine, request: Value) -> Value {
     ask_with_events(engine, request).await.0
