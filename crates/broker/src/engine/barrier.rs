@@ -3,6 +3,8 @@
 //! R6: the verdict on readiness is Lean's. What is decided here is only whether that verdict can be *believed*: a document judged against
 //! imports that are missing, out of date, or known to have changed gives a failure, never a clean result.
 
+use std::sync::Arc;
+
 use beam_session::RequestSpec;
 use beam_wire::request::Args;
 use beam_wire::stream::Event;
@@ -20,6 +22,9 @@ use super::ops::Document;
 use super::staleness;
 
 const METHOD: &str = "$/beam/waitForDiagnostics";
+
+/// What is said when a lakefile, the manifest or `lean-toolchain` changed under a running session.
+const CONFIG_CHANGED: &str = "the project's configuration (lakefile, manifest or lean-toolchain) has changed since its session was started, which goes on with the old one; to use the new one, restart it: `lean-beam shutdown`, or lean_drop_workspace";
 
 /// The Lean side's answer. Every field is mandatory where it says so: a missing verdict is a decode error, never "ready".
 #[derive(Debug, Deserialize)]
@@ -56,6 +61,7 @@ pub(crate) async fn sync(
     events: mpsc::Sender<Event>,
 ) -> Result<(SyncResult, Progress), ErrorBody> {
     let scope = args.diagnostic_scope.unwrap_or_default();
+    say_config_changed(doc, &events).await?;
     let mut watch = Watch::new(doc.naming(), Show::Scope(scope), events);
     let params = json!({ "uri": doc.uri, "version": doc.applied.version });
     let reply = doc.ask(RequestSpec::new(METHOD, params), &mut watch).await?;
@@ -96,6 +102,30 @@ pub(crate) async fn sync(
         diagnostics: Diagnostics { counts: diagnostics::count(&current), items },
     };
     Ok((result, progress))
+}
+
+/// Says that the session goes by a configuration that is no longer there. Whatever the scope: nobody asks for what they do not expect.
+async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) -> Result<(), ErrorBody> {
+    let live = Arc::clone(&doc.live);
+    let changed = tokio::task::spawn_blocking(move || live.config_changed())
+        .await
+        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("reading the configuration failed: {e}")))?;
+    if changed {
+        let start = beam_base::Utf16Pos { line: 0, character: 0 };
+        let naming = doc.naming();
+        let notice = StreamDiagnostic {
+            path: naming.path,
+            uri: naming.uri,
+            version: None,
+            severity: Some(2),
+            range: beam_base::Utf16Range { start, end: start },
+            message: CONFIG_CHANGED.to_owned(),
+            save_blocking: Some(false),
+            completion_blocking: false,
+        };
+        drop(events.send(Event::Diagnostic(notice)).await);
+    }
+    Ok(())
 }
 
 /// The verdict must be about this version and this very text.

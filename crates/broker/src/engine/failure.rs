@@ -80,6 +80,16 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
     }
 }
 
+/// What the document imports would have to be built, and may not be.
+pub(crate) fn build_refused(uri: &str, path: &str, modules: &[String]) -> ErrorBody {
+    let message = format!(
+        "`{path}` imports modules that would have to be built first, and builds are switched off (`--no-build` or BEAM_BUILD=never): {}; build them, or allow builds, then refresh",
+        modules.join(", ")
+    );
+    let data = json!({ "reason": "buildRefused", "uri": uri, "modules": modules });
+    ErrorBody::new(FailureCode::SyncBarrierIncomplete, message).with_data(data)
+}
+
 /// The session itself failed.
 pub(crate) fn session(e: &SessionError) -> ErrorBody {
     match e {

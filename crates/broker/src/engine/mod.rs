@@ -1,14 +1,17 @@
 //! The engine: takes a request, runs it to its one end, and answers. The fronts (daemon, MCP) differ only in how they carry the frames.
 
 mod admission;
+mod authority;
 mod barrier;
 mod diagnostics;
 mod failure;
 mod history;
+mod imports;
 mod ledger;
 mod metrics;
 mod observe;
 mod ops;
+mod save;
 mod source;
 mod staleness;
 mod workspace;

@@ -3,4 +3,6 @@
 
 pub mod expect;
 pub mod lanes;
+pub mod project;
 pub mod steps;
+
