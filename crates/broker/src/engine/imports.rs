@@ -38,10 +38,19 @@ impl fmt::Debug for Imports {
     }
 }
 
-/// Tells blocking work that nobody waits for it any more.
-struct Abandoned(Arc<AtomicBool>);
+/// Tells blocking work, when dropped, that nobody waits for it any more.
+#[derive(Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
 
-impl Drop for Abandoned {
+impl Stop {
+    /// What the work asks now and then.
+    pub(super) fn flag(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let flag = Arc::clone(&self.0);
+        move || flag.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Stop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -51,9 +60,9 @@ impl Setup for Arc<Imports> {
     fn set_up(&self, path: &AbsPath, text: Arc<str>, lines: SetupLines) -> BoxFuture<'static, SetupReport> {
         let (this, path) = (Arc::clone(self), path.clone());
         Box::pin(async move {
-            let stop = Arc::new(AtomicBool::new(false));
-            let _abandoned = Abandoned(Arc::clone(&stop));
-            let work = move || this.prepare(&path, &text, &lines, &|| stop.load(Ordering::Relaxed));
+            let stop = Stop::default();
+            let stopped = stop.flag();
+            let work = move || this.prepare(&path, &text, &lines, &stopped);
             match tokio::task::spawn_blocking(work).await {
                 Ok(report) => report,
                 Err(e) => std::panic::resume_unwind(e.try_into_panic().unwrap_or_else(|_| Box::new("aborted"))),
@@ -67,7 +76,13 @@ impl Imports {
         Self { project, authority, policy, known: Mutex::default() }
     }
 
-    fn prepare(&self, path: &AbsPath, text: &str, lines: &SetupLines, stopped: &dyn Fn() -> bool) -> SetupReport {
+    fn prepare(
+        &self,
+        path: &AbsPath,
+        text: &str,
+        lines: &SetupLines,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> SetupReport {
         let imports = self.closure(text);
         let built = self.authority.build(path, text, self.policy, lines, stopped);
         SetupReport {

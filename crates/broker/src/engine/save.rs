@@ -5,7 +5,6 @@
 //! first artifact changes and the new one comes last, so that at every moment a trace vouches for the artifacts beside it, or there is none and
 //! the next build makes them anew.
 
-use std::io;
 use std::sync::Arc;
 
 use beam_base::AbsPath;
@@ -17,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 
+use super::authority::Begun;
 use super::observe::{Show, Watch};
 use super::ops::Document;
 use super::workspace::Workspace;
@@ -123,10 +123,10 @@ pub(crate) async fn save(
     let (sync, progress) = barrier::sync(&doc, args, events.clone()).await?;
     let target = doc.live.authority().target(&doc).await?;
     refuse_unready(&doc, &sync, &target)?;
-    take_away(&target.trace).map_err(|e| trace_failure(&doc, &e))?;
+    let begun = doc.live.authority().begin(&doc, &target).await?;
     let saved = write(&doc, &target, events).await?;
     // From here on a cancellation is too late: there are new artifacts, and they get their trace.
-    let finish = finish(doc, sync, target, saved);
+    let finish = finish(begun, doc, sync, target, saved);
     let (result, doc) = tokio::spawn(finish)
         .await
         .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("writing the trace failed: {e}")))??;
@@ -154,20 +154,6 @@ fn refuse_unready(doc: &Document, sync: &SyncResult, target: &Target) -> Result<
     Ok(())
 }
 
-/// Removes the trace, so that nothing vouches for artifacts that are about to change.
-fn take_away(trace: &AbsPath) -> io::Result<()> {
-    match std::fs::remove_file(trace) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
-fn trace_failure(doc: &Document, e: &io::Error) -> ErrorBody {
-    let message =
-        format!("the trace of `{}` cannot be replaced: {e}; no artifact was changed, and the next build makes them anew", doc.shown());
-    ErrorBody::new(FailureCode::InternalError, message)
-}
-
 async fn write(doc: &Document, target: &Target, events: mpsc::Sender<Event>) -> Result<Saved, ErrorBody> {
     let hash = format!("{:016x}", doc.applied.hash);
     let params = json!({
@@ -191,12 +177,13 @@ async fn write(doc: &Document, target: &Target, events: mpsc::Sender<Event>) -> 
 
 /// The trace, the marks, the answer.
 async fn finish(
+    begun: Begun,
     doc: Document,
     sync: SyncResult,
     target: Target,
     saved: Saved,
 ) -> Result<(SaveResult, Document), ErrorBody> {
-    doc.live.authority().trace(&doc, &target, &saved).await?;
+    doc.live.authority().trace(begun, &doc, &target, &saved).await?;
     doc.live.history().saved(&sync.path);
     doc.live.checkpointed(&doc.path, sync.version);
     let path = |file: &Option<WrittenFile>| file.as_ref().map(|f| f.path.clone());
