@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +17,9 @@ use super::BuildPolicy;
 use super::authority::Authority;
 
 /// Prepares the imports of one workspace's documents.
-pub(crate) struct Imports {
+pub(crate) struct Imports(Arc<Inner>);
+
+struct Inner {
     project: Arc<Project>,
     authority: Arc<Authority>,
     policy: BuildPolicy,
@@ -30,12 +31,6 @@ pub(crate) struct Imports {
 struct Known {
     source: ImportedSource,
     imports: Vec<ModuleName>,
-}
-
-impl fmt::Debug for Imports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Imports").field("policy", &self.policy).finish_non_exhaustive()
-    }
 }
 
 /// Tells blocking work, when dropped, that nobody waits for it any more.
@@ -56,9 +51,9 @@ impl Drop for Stop {
     }
 }
 
-impl Setup for Arc<Imports> {
+impl Setup for Imports {
     fn set_up(&self, path: &AbsPath, text: Arc<str>, lines: SetupLines) -> BoxFuture<'static, SetupReport> {
-        let (this, path) = (Arc::clone(self), path.clone());
+        let (this, path) = (Arc::clone(&self.0), path.clone());
         Box::pin(async move {
             let stop = Stop::default();
             let stopped = stop.flag();
@@ -73,9 +68,11 @@ impl Setup for Arc<Imports> {
 
 impl Imports {
     pub(crate) fn new(project: Arc<Project>, authority: Arc<Authority>, policy: BuildPolicy) -> Self {
-        Self { project, authority, policy, known: Mutex::default() }
+        Self(Arc::new(Inner { project, authority, policy, known: Mutex::default() }))
     }
+}
 
+impl Inner {
     fn prepare(
         &self,
         path: &AbsPath,

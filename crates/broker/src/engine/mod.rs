@@ -7,6 +7,7 @@ mod diagnostics;
 mod failure;
 mod history;
 mod imports;
+mod lake;
 mod ledger;
 mod metrics;
 mod observe;

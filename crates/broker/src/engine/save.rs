@@ -13,7 +13,7 @@ use beam_wire::request::Args;
 use beam_wire::stream::Event;
 use beam_wire::{ErrorBody, FailureCode, Progress, SaveResult, SyncResult};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Mutex, mpsc};
 
 use super::authority::Begun;

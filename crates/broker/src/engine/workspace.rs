@@ -182,7 +182,7 @@ impl Workspace {
         };
         if authority.knows_texts() {
             let imports = Imports::new(Arc::clone(&project), Arc::clone(&authority), build);
-            config.setup = Some(Arc::new(Arc::new(imports)));
+            config.setup = Some(Arc::new(imports));
         }
         config.index = index;
         let mut slot = self.slot();
