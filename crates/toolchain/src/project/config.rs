@@ -495,15 +495,21 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_their_place() {
-        check("name = [", &expect![[r#"
+        check(
+            "name = [",
+            &expect![[r#"
             TOML parse error at line 1, column 9
               |
             1 | name = [
               |         ^
             unclosed array, expected `]`
-        "#]]);
+        "#]],
+        );
         check("[[lean_lib]]\nname = \"A\"\nroots = [3]", &expect!["`lean_lib A.roots`: module names expected"]);
-        check("[[lean_lib]]\nname = \"A\"\nglobs = [\"A.?\"]", &expect!["`lean_lib A.globs`: globs like `A.*` expected"]);
+        check(
+            "[[lean_lib]]\nname = \"A\"\nglobs = [\"A.?\"]",
+            &expect!["`lean_lib A.globs`: globs like `A.*` expected"],
+        );
         check("[[lean_lib]]\nsrcDir = \"x\"", &expect!["`lean_lib[0].name`: a name expected"]);
         check("[lean_lib]\nname = \"A\"", &expect!["`lean_lib`: a list of tables expected"]);
         check("leanOptions.x = 1.5", &expect!["`leanOptions`: a string, boolean or natural number as value expected"]);

@@ -251,6 +251,14 @@ impl Project {
         self.packages.iter().find_map(|p| p.find(module))
     }
 
+    /// A module that has an artifact but no source (any more), in a package whose modules are its files.
+    pub(crate) fn orphan(&self, module: &ModuleName) -> Option<Module> {
+        self.packages.iter().filter(|p| p.targets.is_none()).find_map(|p| {
+            let module = p.module(module.clone(), &p.source_dir, &p.settings)?;
+            module.artifact("olean")?.is_file().then_some(module)
+        })
+    }
+
     /// The Lean options for a file, as the worker that elaborates it needs them too. A file that is no module gets the root package's.
     #[must_use]
     pub fn options_for(&self, path: &AbsPath) -> Vec<LeanOption> {
