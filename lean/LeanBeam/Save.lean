@@ -204,8 +204,9 @@ private def publish (doc : EditableDocument) (commands : List Snapshots.Snapshot
     try
       let parts ← stage doc commands state outputs mark check
       if let some staged := parts.findSome? (·.staged?) then
-        targets.forM fun (_, target) => removeLeftovers target staged
-      commitAlone check parts mark
+        -- Tidying up is no reason to fail.
+        discard <| (targets.forM fun (_, target) => removeLeftovers target staged : IO Unit).toBaseIO
+      liftM (m := IO) <| commitAlone check parts mark
       return parts
     finally
       removeMarked targets mark
@@ -247,7 +248,7 @@ private def handleSave (p : SaveParams) : RequestM (RequestTask SaveResult) := d
     let some state := Compat.finalState? doc
       | throw <| invalidParams "there is no state behind the last command"
     let module := state.env.mainModule
-    unless module.toString == p.module do
+    unless module.toString == p.module || module.toString (escape := false) == p.module do
       throw <| invalidParams s!"moduleMismatch: the worker elaborated this file as {module}, not as {p.module}; \
         the source folder of the module has to be on its LEAN_SRC_PATH"
     let parts ← publish doc commands state p.outputs stop
