@@ -144,9 +144,10 @@ def writeModule (env : Environment) (options : Options) (olean : System.FilePath
   | exact Lean.writeModule (writeIR := !(Compiler.compiler.postponeCompile.get options)) env olean
   | exact (fun _ => Lean.writeModule env olean) options
 
-/-- The text of the `.ilean` that a batch compile writes. -/
-def ilean (doc : EditableDocument) (module : Name) : IO String := do
-  let trees := (snapshotTree doc).getAll.filterMap (·.infoTree?)
+/-- The text of the `.ilean` that a batch compile writes. From the trees of whole commands: those of their parts, which a server keeps
+as well, do not know the declaration they stand in. -/
+def ilean (doc : EditableDocument) (commands : List Snapshots.Snapshot) (module : Name) : IO String := do
+  let trees := commands.toArray.flatMap fun command => (infoTrees command).get.toArray
   let (references, decls) ← (findModuleRefs doc.meta.text trees (localVars := false)).toLspModuleRefs
   let ilean : Ilean := { module, directImports := collectImports ⟨doc.initSnap.stx⟩, references, decls }
   return (toJson ilean).compress

@@ -157,8 +157,8 @@ private def commitAlone (check : IO Unit) (parts : List Part) (mark : String) : 
     commit parts mark
 
 /-- Writes everything under the mark. Gives the whole set, what has to go included. -/
-private def stage (doc : EditableDocument) (state : Elab.Command.State) (outputs : SaveOutputs) (mark : String)
-    (check : IO Unit) : ExceptT RequestError IO (List Part) := do
+private def stage (doc : EditableDocument) (commands : List Snapshots.Snapshot) (state : Elab.Command.State)
+    (outputs : SaveOutputs) (mark : String) (check : IO Unit) : ExceptT RequestError IO (List Part) := do
   let options := state.scopes.head?.map (·.opts) |>.getD {}
   let env ← Compat.withLints doc state.env
   let olean := beside outputs.olean mark "olean"
@@ -181,7 +181,7 @@ private def stage (doc : EditableDocument) (state : Elab.Command.State) (outputs
     let staged := beside target mark s!"{kind}.new"
     IO.FS.writeFile staged contents
     return { kind, staged? := some staged, target, hash := textFileHash contents }
-  parts := (← text "ilean" outputs.ilean (← Compat.ilean doc env.mainModule)) :: parts
+  parts := (← text "ilean" outputs.ilean (← Compat.ilean doc commands env.mainModule)) :: parts
   check
   if let some c := outputs.c? then
     parts := (← text "c" c (← Compat.emitC env options)) :: parts
@@ -192,8 +192,8 @@ private def stage (doc : EditableDocument) (state : Elab.Command.State) (outputs
 private def interrupted : String := "interrupted"
 
 /-- The work of a save on a document that is ready. -/
-private def publish (doc : EditableDocument) (state : Elab.Command.State) (outputs : SaveOutputs) (stop : Stop) :
-    EIO RequestError (List Part) := do
+private def publish (doc : EditableDocument) (commands : List Snapshots.Snapshot) (state : Elab.Command.State) (outputs : SaveOutputs)
+    (stop : Stop) : EIO RequestError (List Part) := do
   let targets := kinds.filterMap fun kind => (targetOf outputs kind).map (kind, ·)
   let unwanted : IO Bool := do
     return (← stop.request.wasCancelledByCancelRequest) || (← stop.request.wasCancelledByEdit)
@@ -202,10 +202,11 @@ private def publish (doc : EditableDocument) (state : Elab.Command.State) (outpu
     checkTargets targets
     let mark := s!"beam-{hex16 (hash (← IO.getRandomBytes 16))}"
     try
-      let parts ← stage doc state outputs mark check
+      let parts ← stage doc commands state outputs mark check
       if let some staged := parts.findSome? (·.staged?) then
-        targets.forM fun (_, target) => removeLeftovers target staged
-      commitAlone check parts mark
+        -- Tidying up is no reason to fail.
+        discard <| (targets.forM fun (_, target) => removeLeftovers target staged : IO Unit).toBaseIO
+      liftM (m := IO) <| commitAlone check parts mark
       return parts
     finally
       removeMarked targets mark
@@ -247,10 +248,10 @@ private def handleSave (p : SaveParams) : RequestM (RequestTask SaveResult) := d
     let some state := Compat.finalState? doc
       | throw <| invalidParams "there is no state behind the last command"
     let module := state.env.mainModule
-    unless module.toString == p.module do
+    unless module.toString == p.module || module.toString (escape := false) == p.module do
       throw <| invalidParams s!"moduleMismatch: the worker elaborated this file as {module}, not as {p.module}; \
         the source folder of the module has to be on its LEAN_SRC_PATH"
-    let parts ← publish doc state p.outputs stop
+    let parts ← publish doc commands state p.outputs stop
     return { version := verdict.version, textHash := verdict.textHash, module := p.module
              isModule := state.env.header.isModule, written := savedFiles parts }
 

@@ -198,7 +198,6 @@ pub fn prepare(
     let store = Store::open(env).map_err(PrepareError::Store)?;
     let extension = beam_toolchain::ensure_extension(&toolchain, &store, env, qualify, progress)
         .map_err(PrepareError::Extension)?;
-    let launch =
-        beam_toolchain::worker_launch(&toolchain, &extension, root, env).map_err(PrepareError::Launch)?;
+    let launch = beam_toolchain::worker_launch(&toolchain, &extension, root, env).map_err(PrepareError::Launch)?;
     Ok(Prepared { toolchain, extension, launch })
 }

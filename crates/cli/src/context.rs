@@ -140,7 +140,9 @@ impl Context {
             Some(word) if word == "never" => Ok(true),
             Some(word) if word == "auto" || word.is_empty() => Ok(false),
             // A misspelt `never` must not build.
-            Some(word) => Err(CliError::Value(format!("BEAM_BUILD must be never or auto, not {:?}", word.display().to_string()))),
+            Some(word) => {
+                Err(CliError::Value(format!("BEAM_BUILD must be never or auto, not {:?}", word.display().to_string())))
+            }
         }
     }
 

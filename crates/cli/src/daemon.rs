@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_broker::{BuildPolicy, EngineConfig};
 use beam_broker::daemon::serve::{self, Config};
 use beam_broker::daemon::{Control, HostPaths, Registry, listener, start};
+use beam_broker::{BuildPolicy, EngineConfig};
 use beam_toolchain::Choice;
 use tracing_subscriber::EnvFilter;
 

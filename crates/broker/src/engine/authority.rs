@@ -129,7 +129,9 @@ impl Authority {
                 match tokio::task::spawn_blocking(begin).await {
                     Ok(Ok(saving)) => Ok(Begun::Own(saving)),
                     Ok(Err(e)) => Err(save_failure(&shown, &e)),
-                    Err(e) => Err(ErrorBody::new(FailureCode::InternalError, format!("beginning the save failed: {e}"))),
+                    Err(e) => {
+                        Err(ErrorBody::new(FailureCode::InternalError, format!("beginning the save failed: {e}")))
+                    }
                 }
             }
             Self::Lake(_) | Self::Nobody => {
@@ -196,9 +198,8 @@ fn untouched(path: &str, e: &str) -> ErrorBody {
 }
 
 fn untraced(path: &str, e: &str) -> ErrorBody {
-    let message = format!(
-        "the artifacts of `{path}` are written, but their trace is not: {e}; the next build makes them anew"
-    );
+    let message =
+        format!("the artifacts of `{path}` are written, but their trace is not: {e}; the next build makes them anew");
     ErrorBody::new(FailureCode::InternalError, message)
 }
 

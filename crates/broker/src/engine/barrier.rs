@@ -71,7 +71,8 @@ pub(crate) async fn sync(
     let verdict = barrier.save_readiness;
     let mut current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
         .map_err(|e| failure::undecodable(METHOD, &e))?;
-    let stale = staleness::look(&doc.live, &doc.root, &doc.naming(), &barrier.direct_imports, reply.setup.clone()).await;
+    let stale =
+        staleness::look(&doc.live, &doc.root, &doc.naming(), &barrier.direct_imports, reply.setup.clone()).await;
     current.splice(0..0, stale.evidence.iter().cloned());
     watch.show(&current).await;
 

@@ -181,7 +181,9 @@ impl Document {
         let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
         let reply = watch.until(pending, rx).await.map_err(|e| failure::request(e, &self.shown()))?;
         match &reply.setup {
-            Some(setup) if !setup.refused.is_empty() => Err(failure::build_refused(&self.uri, &self.shown(), &setup.refused)),
+            Some(setup) if !setup.refused.is_empty() => {
+                Err(failure::build_refused(&self.uri, &self.shown(), &setup.refused))
+            }
             _ => Ok(reply),
         }
     }

@@ -60,7 +60,8 @@ pub(crate) struct Saved {
     text_hash: String,
     module: String,
     /// The file has a `module` header.
-    pub(crate) is_module: bool,
+    #[serde(rename = "isModule")]
+    _is_module: bool,
     pub(crate) written: Written,
 }
 
@@ -94,7 +95,9 @@ pub(crate) struct WrittenFile {
 pub(crate) enum TargetError {
     #[error("`{path}` is no module of this project: {why}; only modules have artifacts")]
     NotModule { path: String, why: String },
-    #[error("something that `{path}` is built from would have to be built first: {what}; {hint}, then refresh and save again")]
+    #[error(
+        "something that `{path}` is built from would have to be built first: {what}; {hint}, then refresh and save again"
+    )]
     Stale { path: String, what: String, hint: &'static str },
     #[error("the project's configuration cannot be used: {0}")]
     Other(String),

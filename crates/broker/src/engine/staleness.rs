@@ -82,13 +82,7 @@ async fn moved(setup: Arc<SetupReport>) -> Vec<ImportedSource> {
 }
 
 /// What the history has against the document, less what is known to be in order.
-fn hints(
-    live: &Live,
-    root: &AbsPath,
-    relative: &str,
-    direct: &[String],
-    seen: Option<&SetupReport>,
-) -> Vec<StaleDep> {
+fn hints(live: &Live, root: &AbsPath, relative: &str, direct: &[String], seen: Option<&SetupReport>) -> Vec<StaleDep> {
     let history = live.history();
     let mut deps = history.stale_deps(relative, direct);
     if let Some(seen) = seen {

@@ -75,7 +75,11 @@ async fn a_save_writes_the_whole_family_and_says_where() {
     tidy(&p);
 
     let closed = p.ask(json!({"op": "close", "path": "App/Left.lean", "saveArtifacts": true})).await;
-    assert_eq!((&closed["result"]["closed"], &closed["result"]["saved"]["version"]), (&json!(true), &json!(2)), "{closed}");
+    assert_eq!(
+        (&closed["result"]["closed"], &closed["result"]["saved"]["version"]),
+        (&json!(true), &json!(2)),
+        "{closed}"
+    );
     let open = p.ask(json!({"op": "open_docs"})).await;
     assert_eq!(open["result"]["sessions"]["lean"]["files"].as_array().unwrap().len(), 1, "{open}");
     p.drain().await;
@@ -159,7 +163,8 @@ async fn saves_are_one_at_a_time_and_can_be_cancelled_in_line() {
         let engine = p.engine.clone();
         async move {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let request = json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Base.lean", "clientRequestId": "q"});
+            let request =
+                json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Base.lean", "clientRequestId": "q"});
             let waiting = tokio::spawn({
                 let engine = engine.clone();
                 async move { ask(&engine, request).await }

@@ -178,7 +178,8 @@ async fn a_changed_configuration_is_said_and_not_acted_upon() {
         five(root);
         std::fs::write(root.join("App/Opt.lean"), "#check fun (x : Nat) => x\n").unwrap();
         let lakefile = std::fs::read_to_string(root.join("lakefile.toml")).unwrap();
-        std::fs::write(root.join("lakefile.toml"), format!("{lakefile}leanOptions.pp.funBinderTypes = true\n")).unwrap();
+        std::fs::write(root.join("lakefile.toml"), format!("{lakefile}leanOptions.pp.funBinderTypes = true\n"))
+            .unwrap();
     })
     .await;
     let all = json!({"op": "sync_file", "path": "App/Opt.lean", "diagnosticScope": "all", "diagnosticsInResult": true});

@@ -57,7 +57,11 @@ async fn workspaces_are_set_verified_reset_and_dropped() {
     assert_eq!(made["result"], want);
     for (root, mode) in [(&a, "set"), (&alias, "set"), (&alias, "verify")] {
         let again = init(&engine, "w", root, Some(mode)).await;
-        assert_eq!((&again["result"]["runtime_reused"], &again["result"]["root"]), (&json!(true), &json!(a)), "{again}");
+        assert_eq!(
+            (&again["result"]["runtime_reused"], &again["result"]["root"]),
+            (&json!(true), &json!(a)),
+            "{again}"
+        );
     }
     refused(&init(&engine, "v", &alias, None).await, &[&a, "\"w\""]);
     refused(&init(&engine, "w", &b, None).await, &["reset"]);
@@ -73,7 +77,8 @@ async fn workspaces_are_set_verified_reset_and_dropped() {
     );
     init(&engine, "v", &a, Some("reset")).await;
     let list = ask(&engine, json!({"op": "list_workspaces"})).await;
-    let row = |id: &str, root: &str| json!({"workspace_id": id, "root": root, "lean_active": false, "rocq_active": false});
+    let row =
+        |id: &str, root: &str| json!({"workspace_id": id, "root": root, "lean_active": false, "rocq_active": false});
     assert_eq!(list["result"]["workspaces"], json!([row("v", &a), row("w", &b)]));
 
     let gone = ask(&engine, json!({"op": "drop_workspace", "workspaceId": "w"})).await;

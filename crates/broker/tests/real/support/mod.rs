@@ -5,4 +5,3 @@ pub mod expect;
 pub mod lanes;
 pub mod project;
 pub mod steps;
-
