@@ -107,6 +107,11 @@ async fn what_cannot_be_saved_says_why() {
             assert_eq!(answer["error"]["data"]["sync"]["path"], file, "{answer}");
         }
     }
+    // A close that was to save and could not leaves the document open.
+    let closing = p.ask(json!({"op": "close", "path": "App/Bad.lean", "saveArtifacts": true})).await;
+    assert_eq!(closing["error"]["code"], "invalidParams", "{closing}");
+    let open = p.ask(json!({"op": "open_docs"})).await;
+    assert!(open["result"].to_string().contains("App/Bad.lean"), "{open}");
     let args = p.save("Args.lean").await;
     assert!(args["error"]["data"]["reason"].as_str().unwrap().contains("maxRecDepth"), "{args}");
     assert_eq!(args["error"]["data"]["path"], "Args.lean");
