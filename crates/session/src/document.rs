@@ -406,9 +406,17 @@ impl Document {
             self.begin();
             return;
         }
+        // Everything stands in line, so nobody else would tell them when there is no worker.
+        if !report.refused.is_empty() {
+            // The next request asks anew: somebody may have built them by then.
+            for request in self.pending.take_all() {
+                let (modules, uri) = (report.refused.clone(), self.uri.clone());
+                request.end(Err(RequestFailure::BuildRefused { modules, uri }));
+            }
+            return;
+        }
         self.setup = Some(Arc::new(report));
         if !self.start_worker() {
-            // Everything stands in line, so nobody else would tell them.
             for request in self.pending.take_all() {
                 request.end(Err(self.no_worker()));
             }

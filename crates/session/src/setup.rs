@@ -33,7 +33,7 @@ pub struct SetupReport {
     pub problem: Option<String>,
     /// Arguments that the worker needs beyond the usual ones: the Lean options of this file.
     pub worker_args: Vec<OsString>,
-    /// Modules that would have to be built and may not be.
+    /// Modules that would have to be built and may not be; with any, no worker is started.
     pub refused: Vec<String>,
 }
 

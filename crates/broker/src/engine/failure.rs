@@ -67,6 +67,7 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
             });
             ErrorBody::new(FailureCode::WorkerExited, message).with_data(data)
         }
+        RequestFailure::BuildRefused { modules, uri } => build_refused(&uri, path, &modules),
         RequestFailure::NotOpen(_) => ErrorBody::new(
             FailureCode::ContentModified,
             format!("`{path}` was closed while the request was on its way; ask again"),
@@ -81,7 +82,7 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
 }
 
 /// What the document imports would have to be built, and may not be.
-pub(crate) fn build_refused(uri: &str, path: &str, modules: &[String]) -> ErrorBody {
+fn build_refused(uri: &str, path: &str, modules: &[String]) -> ErrorBody {
     let message = format!(
         "`{path}` imports modules that would have to be built first, and builds are switched off (`--no-build` or BEAM_BUILD=never): {}; build them, or allow builds, then refresh",
         modules.join(", ")

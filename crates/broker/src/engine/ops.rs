@@ -179,13 +179,7 @@ impl Document {
     pub(crate) async fn ask(&self, spec: RequestSpec, watch: &mut Watch) -> Result<Reply, ErrorBody> {
         let (tx, rx) = mpsc::unbounded_channel();
         let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
-        let reply = watch.until(pending, rx).await.map_err(|e| failure::request(e, &self.shown()))?;
-        match &reply.setup {
-            Some(setup) if !setup.refused.is_empty() => {
-                Err(failure::build_refused(&self.uri, &self.shown(), &setup.refused))
-            }
-            _ => Ok(reply),
-        }
+        watch.until(pending, rx).await.map_err(|e| failure::request(e, &self.shown()))
     }
 
     fn watch(&self, show: Show, events: mpsc::Sender<Event>) -> Watch {
