@@ -174,7 +174,7 @@ const DIAMOND: [(&str, &str); 5] = [
     ("App/Other.lean", "theorem other : 1 = 1 := by sorry\n#eval 7\n"),
 ];
 
-/// P1: built once, then only what changed and what imports it.
+/// P1, P4: built once, then only what changed and what imports it; nothing is written while only asking.
 #[test]
 fn p1_only_what_changed_is_built() {
     let f = fixture(&DIAMOND);

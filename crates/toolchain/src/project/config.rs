@@ -311,7 +311,7 @@ impl<'a> Keys<'a> {
     }
 
     fn target_name(&self) -> Result<ModuleName, ConfigError> {
-        let name = self.text("name")?.and_then(|text| ModuleName::of_target(&text));
+        let name = self.text("name")?.filter(|text| !text.is_empty()).and_then(|text| ModuleName::of_target(&text));
         name.ok_or_else(|| self.expected("name", "a name"))
     }
 
