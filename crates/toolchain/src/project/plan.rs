@@ -287,7 +287,8 @@ impl Planner<'_> {
         let toolchain = self.toolchain.fingerprint.id();
         let name = module.name.to_string();
         let Shares { imports, others } = shares;
-        let fixed = [BUILDER, &toolchain, &name, &source.hash, &settings];
+        let count = imports.len().to_string();
+        let fixed = [BUILDER, &toolchain, &name, &source.hash, &settings, &count];
         let links = imports.iter().flat_map(|(name, key)| [name.as_str(), key.as_str()]);
         let key = hash_of(fixed.into_iter().chain(links).chain(others.iter().map(String::as_str)));
         Inputs { key, toolchain, source: source.hash.clone(), settings, imports }
