@@ -53,10 +53,17 @@ pub struct Module {
     pub lib_dir: AbsPath,
     /// Its package's build folder.
     pub build_dir: AbsPath,
+    ir_dir: AbsPath,
     settings: Arc<Settings>,
 }
 
 impl Module {
+    /// Its C file, which a save writes and the builder does not: there is no C compiler to use it.
+    #[must_use]
+    pub fn c_file(&self) -> Option<AbsPath> {
+        Some(self.ir_dir.join(self.name.path("c")?))
+    }
+
     /// A file of the module in the library folder, e.g. with the ending `olean.server`. `None` for a name that can have none.
     #[must_use]
     pub fn artifact(&self, ending: &str) -> Option<AbsPath> {
@@ -99,6 +106,7 @@ struct Package {
     source_dir: AbsPath,
     build_dir: AbsPath,
     lib_dir: AbsPath,
+    ir_dir: AbsPath,
     /// None for a package whose modules are simply its files.
     targets: Option<Vec<Target>>,
     settings: Arc<Settings>,
@@ -275,6 +283,7 @@ impl Package {
         let source_dir = AbsPath::resolve(dir, &config.src_dir);
         let build_dir = AbsPath::resolve(dir, &config.build_dir);
         let lib_dir = AbsPath::resolve(&build_dir, &config.lean_lib_dir);
+        let ir_dir = AbsPath::resolve(&build_dir, &config.ir_dir);
         let targets = (kind == ConfigKind::Toml).then(|| {
             let target = |target: super::config::Target| Target {
                 source_dir: AbsPath::resolve(&source_dir, &target.src_dir),
@@ -290,6 +299,7 @@ impl Package {
             source_dir,
             build_dir,
             lib_dir,
+            ir_dir,
             targets,
             settings: Arc::new(config.settings),
             requires: config.requires,
@@ -304,6 +314,7 @@ impl Package {
             source_root: source_root.clone(),
             lib_dir: self.lib_dir.clone(),
             build_dir: self.build_dir.clone(),
+            ir_dir: self.ir_dir.clone(),
             settings: Arc::clone(settings),
         })
     }

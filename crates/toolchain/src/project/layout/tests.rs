@@ -84,8 +84,9 @@ fn a_lakefile_toml_decides() {
         |file: &str| -> Vec<_> { p.options_for(&f.root.join(file)).iter().map(LeanOption::argument).collect() };
     assert_eq!(options("src/App/A.lean"), ["-DautoImplicit=false", "-Dpp.indent=4"]);
     assert_eq!(options("src/Scratch.lean"), ["-DautoImplicit=false"]);
-    let artifact = p.find(&module("App.A")).unwrap().artifact("olean.private").unwrap();
-    assert_eq!(artifact, f.root.join("out/lib/lean/App/A.olean.private"));
+    let a = p.find(&module("App.A")).unwrap();
+    assert_eq!(a.artifact("olean.private"), Some(f.root.join("out/lib/lean/App/A.olean.private")));
+    assert_eq!(a.c_file(), Some(f.root.join("out/ir/App/A.c")));
 }
 
 #[test]
