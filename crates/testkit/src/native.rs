@@ -82,7 +82,8 @@ fn make() -> PathBuf {
     let source = stage.join("launcher.c");
     fs::write(&source, LAUNCHER).expect("write the launcher");
     let lean = stage.join("bin/lean");
-    let cc = ["-O1", "-o"].map(OsStr::new).into_iter().chain([lean.as_os_str(), source.as_os_str(), OsStr::new("-ldl")]);
+    let cc =
+        ["-O1", "-o"].map(OsStr::new).into_iter().chain([lean.as_os_str(), source.as_os_str(), OsStr::new("-ldl")]);
     run("cc", &cc.collect::<Vec<_>>(), "needs a C compiler (`apt-get install gcc`), as Rust's linker does");
     if done.exists() {
         fs::remove_dir_all(&done).expect("the remains of an earlier one can be removed");
