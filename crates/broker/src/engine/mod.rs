@@ -2,7 +2,7 @@
 
 mod admission;
 mod barrier;
-mod diagnostics;
+pub(crate) mod diagnostics;
 mod failure;
 mod history;
 mod ledger;

@@ -1,0 +1,1 @@
+//! Sizes, cuts and their statements.
