@@ -97,7 +97,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Inbound, Refused> {
     let mut ids = members.iter().filter(|(name, _)| name == "id").map(|(_, value)| value);
     let id = match (ids.next(), ids.next()) {
         (None, _) => None,
-        (Some(value), None) => Some(Id::parse(value).ok_or_else(|| bad(None, "`id` must be a string or a whole number".into()))?),
+        (Some(value), None) => {
+            Some(Id::parse(value).ok_or_else(|| bad(None, "`id` must be a string or a whole number".into()))?)
+        }
         (Some(_), Some(_)) => return Err(bad(None, "`id` occurs twice".into())),
     };
     if has_twins(&members) {
@@ -159,7 +161,10 @@ impl Params {
             Self::Object(members) => match members.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
                 Some((name, _)) => {
                     let shown: String = name.chars().take(60).collect();
-                    Err(Fault::Params(format!("undeclared parameter `{shown}`; this method takes {}", allowed.join(", "))))
+                    Err(Fault::Params(format!(
+                        "undeclared parameter `{shown}`; this method takes {}",
+                        allowed.join(", ")
+                    )))
                 }
                 None => Ok(()),
             },
@@ -185,20 +190,70 @@ mod tests {
     fn envelopes_are_closed() {
         check(r#"{"jsonrpc":"2.0","id":1.0,"method":"m"}"#, &expect!["request 1.0 m"]);
         check(r#" {"method":"m","jsonrpc":"2.0"} "#, &expect!["notification m"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"method":"m","x":1}"#, &expect!["Some(1) not a JSON-RPC request or notification: undeclared member `x`"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#, &expect!["Some(1) not a JSON-RPC request or notification: undeclared member `result`"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, &expect!["Some(1) not a JSON-RPC request or notification: this server sends no requests, so it takes no responses"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, &expect!["Some(1) not a JSON-RPC request or notification: this server sends no requests, so it takes no responses"]);
-        check(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, &expect!["None not a JSON-RPC request or notification: `id` must be a string or a whole number"]);
-        check(r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, &expect!["None not a JSON-RPC request or notification: `id` must be a string or a whole number"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, &expect!["None not a JSON-RPC request or notification: `id` occurs twice"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"m"}"#, &expect!["Some(1) not a JSON-RPC request or notification: a member occurs twice"]);
-        check(r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, &expect![[r#"Some(1) not a JSON-RPC request or notification: `jsonrpc` must be "2.0""#]]);
-        check(r#"{"id":1,"method":"m"}"#, &expect![[r#"Some(1) not a JSON-RPC request or notification: `jsonrpc` must be "2.0""#]]);
-        check(r#"{"jsonrpc":"2.0","id":1}"#, &expect!["Some(1) not a JSON-RPC request or notification: `method` must be there and a string"]);
-        check(r#"{"jsonrpc":"2.0","id":1,"method":5}"#, &expect!["Some(1) not a JSON-RPC request or notification: `method` must be there and a string"]);
-        check("[]", &expect!["None not a JSON-RPC request or notification: the line must hold one JSON object; batches are not served"]);
-        check("7", &expect!["None not a JSON-RPC request or notification: the line must hold one JSON object; batches are not served"]);
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","x":1}"#,
+            &expect!["Some(1) not a JSON-RPC request or notification: undeclared member `x`"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#,
+            &expect!["Some(1) not a JSON-RPC request or notification: undeclared member `result`"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            &expect![
+                "Some(1) not a JSON-RPC request or notification: this server sends no requests, so it takes no responses"
+            ],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
+            &expect![
+                "Some(1) not a JSON-RPC request or notification: this server sends no requests, so it takes no responses"
+            ],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
+            &expect!["None not a JSON-RPC request or notification: `id` must be a string or a whole number"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#,
+            &expect!["None not a JSON-RPC request or notification: `id` must be a string or a whole number"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#,
+            &expect!["None not a JSON-RPC request or notification: `id` occurs twice"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"m"}"#,
+            &expect!["Some(1) not a JSON-RPC request or notification: a member occurs twice"],
+        );
+        check(
+            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+            &expect![[r#"Some(1) not a JSON-RPC request or notification: `jsonrpc` must be "2.0""#]],
+        );
+        check(
+            r#"{"id":1,"method":"m"}"#,
+            &expect![[r#"Some(1) not a JSON-RPC request or notification: `jsonrpc` must be "2.0""#]],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            &expect!["Some(1) not a JSON-RPC request or notification: `method` must be there and a string"],
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":5}"#,
+            &expect!["Some(1) not a JSON-RPC request or notification: `method` must be there and a string"],
+        );
+        check(
+            "[]",
+            &expect![
+                "None not a JSON-RPC request or notification: the line must hold one JSON object; batches are not served"
+            ],
+        );
+        check(
+            "7",
+            &expect![
+                "None not a JSON-RPC request or notification: the line must hold one JSON object; batches are not served"
+            ],
+        );
         check("", &expect!["None the line is not JSON: EOF while parsing a value at line 1 column 0"]);
         check("{", &expect!["None the line is not JSON: EOF while parsing an object at line 1 column 1"]);
         check("{} {}", &expect!["None the line is not JSON: trailing characters at line 1 column 4"]);
@@ -206,7 +261,11 @@ mod tests {
 
     #[test]
     fn any_bytes_are_an_answer() {
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}1{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}1{}}}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
         assert!(parse(deep.as_bytes()).is_ok());
         assert!(parse(b"\xff{}").is_err());
     }

@@ -3,8 +3,10 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::tools::PREFERRED_REVISION;
+
 /// The revision whose requests carry their metadata themselves.
-pub(crate) const MODERN: &str = "2026-07-28";
+pub(crate) const MODERN: &str = PREFERRED_REVISION;
 /// The revision that begins with `initialize`.
 pub(crate) const LEGACY: &str = "2025-11-25";
 

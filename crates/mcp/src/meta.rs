@@ -62,7 +62,9 @@ impl Meta {
 
     fn typed<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<Option<T>, Fault> {
         self.get(name)
-            .map(|raw| serde_json::from_str(raw.get()).map_err(|_| Fault::Params(format!("_meta[\"{name}\"] must be {what}"))))
+            .map(|raw| {
+                serde_json::from_str(raw.get()).map_err(|_| Fault::Params(format!("_meta[\"{name}\"] must be {what}")))
+            })
             .transpose()
     }
 
@@ -91,7 +93,8 @@ impl Meta {
             return Err(Fault::Params("`_meta` must be an object without repeated members".to_owned()));
         }
         let token = self.get("progressToken");
-        if token.is_some_and(|raw| !raw.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])) {
+        if token.is_some_and(|raw| !raw.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+        {
             return Err(Fault::Params("_meta.progressToken must be a string or a number".to_owned()));
         }
         Ok(Wishes { token: token.map(ToOwned::to_owned), log_level: self.log_level()? })

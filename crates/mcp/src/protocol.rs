@@ -230,7 +230,9 @@ fn list(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
     params.only(&["cursor", "_meta"])?;
     meta.wishes()?;
     if params.get("cursor").is_some() {
-        return Err(Fault::Params("the list has one page, so no cursor is valid; send tools/list without one".to_owned()));
+        return Err(Fault::Params(
+            "the list has one page, so no cursor is valid; send tools/list without one".to_owned(),
+        ));
     }
     Ok(Served::Fact(Fact::Tools(era)))
 }
@@ -243,8 +245,8 @@ fn call(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
         )));
     }
     let wishes = meta.wishes()?;
-    let name: String = field(params, "name", "a string")?
-        .ok_or_else(|| Fault::Params("`name` of the tool is missing".to_owned()))?;
+    let name: String =
+        field(params, "name", "a string")?.ok_or_else(|| Fault::Params("`name` of the tool is missing".to_owned()))?;
     let arguments = field(params, "arguments", "an object")?.unwrap_or_default();
     let tool =
         find(&name).ok_or_else(|| Fault::Params(format!("unknown tool `{}`; tools/list names them", shown(&name))))?;
@@ -264,7 +266,8 @@ fn check_initialize(params: &Params, meta: &Meta) -> Result<(), Fault> {
     meta.wishes()?;
     let missing = |name: &str| Fault::Params(format!("initialize: `{name}` is missing"));
     let _proposed: String = field(params, "protocolVersion", "a string")?.ok_or_else(|| missing("protocolVersion"))?;
-    let _open: Map<String, Value> = field(params, "capabilities", "an object")?.ok_or_else(|| missing("capabilities"))?;
+    let _open: Map<String, Value> =
+        field(params, "capabilities", "an object")?.ok_or_else(|| missing("capabilities"))?;
     let client: Map<String, Value> = field(params, "clientInfo", "an object")?.ok_or_else(|| missing("clientInfo"))?;
     check_identity(&client).map_err(|why| Fault::Params(format!("initialize: clientInfo: {why}")))
 }

@@ -162,8 +162,7 @@ pub(crate) fn answer(answer: &Answer) -> Line {
         Err(e) => fault(id, e),
         Ok(Fact::Empty) => success(id, Era::Legacy, Empty {}),
         Ok(Fact::Initialized) => {
-            let body =
-                InitializeResult { protocol_version: LEGACY, capabilities: CAPABILITIES, server_info: IDENTITY };
+            let body = InitializeResult { protocol_version: LEGACY, capabilities: CAPABILITIES, server_info: IDENTITY };
             success(id, Era::Legacy, body)
         }
         Ok(Fact::Discovery) => {
