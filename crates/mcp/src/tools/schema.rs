@@ -12,7 +12,7 @@ use super::table::{Hint, Kind, Operation, TOOLS, Tool};
 
 const SPECULATIVE: &str = "Speculative, not persisted: to keep the text, edit and save the file first, then lean_update or lean_sync. \
      No OS sandbox: Lean code may do IO.";
-const SLOW: &str = "Progress: _meta.progressToken, else one beam.status log when slow.";
+const SLOW: &str = "Progress: _meta.progressToken, else one beam.status log if slow.";
 const SOURCE: &str = "Beam never edits .lean source; the client does.";
 
 /// The `tools` array, in the table's order, made once.
@@ -239,7 +239,7 @@ fn about(argument: &Argument) -> Option<&'static str> {
         };
     };
     Some(match of {
-        field::VERSION => "from lean_update or lean_sync",
+        field::VERSION => "of lean_update or lean_sync",
         field::CHARACTER => "UTF-16 units; lines and characters from 0",
         field::HANDLE => "a next_handle, unchanged",
         field::DIAGNOSTIC_SCOPE => "default errors",

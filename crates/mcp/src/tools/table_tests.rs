@@ -340,7 +340,7 @@ fn one_tool_in_full() {
     expect![[r#"
         {
           "name": "lean_todo",
-          "description": "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at run_at_position. Waits for the whole file. Progress: _meta.progressToken, else one beam.status log when slow. Beam never edits .lean source; the client does.",
+          "description": "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at run_at_position. Waits for the whole file. Progress: _meta.progressToken, else one beam.status log if slow. Beam never edits .lean source; the client does.",
           "inputSchema": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -351,7 +351,7 @@ fn one_tool_in_full() {
               "version": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "from lean_update or lean_sync"
+                "description": "of lean_update or lean_sync"
               },
               "start_line": {
                 "type": "integer",
