@@ -135,3 +135,7 @@ fn request(
     wire.insert("workspaceId".to_owned(), workspace.id().into());
     Request::from_map(wire).map_err(|rejected| bad(rejected.error.message))
 }
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;
