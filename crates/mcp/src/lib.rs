@@ -9,5 +9,6 @@
 //! * **M4** no reply after an honoured cancel.
 //! * **M5** stdin EOF cancels and drains admitted work; the process and its children are gone within two seconds.
 
+pub mod self_check;
 #[allow(dead_code, unused_imports, reason = "the coordinator that calls it comes next")]
 mod tools;
