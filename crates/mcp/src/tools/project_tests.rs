@@ -45,13 +45,27 @@ const HANDLE: &str =
 
 #[test]
 fn runs_have_exactly_five_keys_and_no_progress() {
-    check("lean_run_at", FAILED, &expect![[r#"{"workspace":{"root":"/p"},"success":false,"messages":[{"severity":"error","text":"Type mismatch\n  hp"}],"traces":["t"],"proof_state":{"goals":[{"userName":"right","goalPrefix":"⊢ ","target":"q","hyps":[{"names":["p","q"],"type":"Prop"},{"names":["x"],"type":"p","value":"hp"}]}]},"next_handle":null}"#]]);
-    check("lean_run_at", r#"{"success":true,"messages":[],"traces":[]}"#, &expect![[r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":null,"next_handle":null}"#]]);
+    check(
+        "lean_run_at",
+        FAILED,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":false,"messages":[{"severity":"error","text":"Type mismatch\n  hp"}],"traces":["t"],"proof_state":{"goals":[{"userName":"right","goalPrefix":"⊢ ","target":"q","hyps":[{"names":["p","q"],"type":"Prop"},{"names":["x"],"type":"p","value":"hp"}]}]},"next_handle":null}"#
+        ]],
+    );
+    check(
+        "lean_run_at",
+        r#"{"success":true,"messages":[],"traces":[]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":null,"next_handle":null}"#
+        ]],
+    );
     for name in ["lean_run_at_handle", "lean_run_with", "lean_run_with_linear"] {
         check(
             name,
             &format!(r#"{{"success":true,"messages":[],"traces":[],"proofState":{{"goals":[]}},"handle":{HANDLE}}}"#),
-            &expect![[r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"goals":[]},"next_handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"8b43","raw":{"value":"lbh1-c6a9"}}}"#]{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"goals":[]},"next_handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"8b43","raw":{"value":"lbh1-c6a9"}}}"#]{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"goals":[]},"next_handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"8b43","raw":{"value":"lbh1-c6a9"}}}"#]],
+            &expect![[
+                r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"goals":[]},"next_handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"8b43","raw":{"value":"lbh1-c6a9"}}}"#
+            ]],
         );
     }
 }
@@ -62,21 +76,51 @@ fn what_is_leans_passes_unchanged() {
     check(
         "lean_hover",
         r#"{"contents":{"kind":"markdown","value":"`twice`"},"range":{"start":{"line":8,"character":6},"end":{"line":8,"character":11}}}"#,
-        &expect![[r#"{"workspace":{"root":"/p"},"contents":{"kind":"markdown","value":"`twice`"},"range":{"start":{"line":8,"character":6},"end":{"line":8,"character":11}}}"#]],
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"contents":{"kind":"markdown","value":"`twice`"},"range":{"start":{"line":8,"character":6},"end":{"line":8,"character":11}}}"#
+        ]],
     );
-    check("lean_signature_help", r#"{"activeSignature":0,"signatures":[{"label":"(n : Nat) → Nat"}]}"#, &expect![[r#"{"workspace":{"root":"/p"},"activeSignature":0,"signatures":[{"label":"(n : Nat) → Nat"}]}"#]]);
-    check("lean_definition", r#"[{"originSelectionRange":{},"targetUri":"file:///p/Main.lean"}]"#, &expect![[r#"{"workspace":{"root":"/p"},"result":[{"originSelectionRange":{},"targetUri":"file:///p/Main.lean"}]}"#]]);
-    check("lean_references", r#"[{"uri":"file:///p/Main.lean","range":{}}]"#, &expect![[r#"{"workspace":{"root":"/p"},"result":[{"uri":"file:///p/Main.lean","range":{}}]}"#]]);
-    check("lean_document_symbols", r#"[{"name":"twice","kind":6,"selectionRange":{}}]"#, &expect![[r#"{"workspace":{"root":"/p"},"result":[{"name":"twice","kind":6,"selectionRange":{}}]}"#]]);
+    check(
+        "lean_signature_help",
+        r#"{"activeSignature":0,"signatures":[{"label":"(n : Nat) → Nat"}]}"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"activeSignature":0,"signatures":[{"label":"(n : Nat) → Nat"}]}"#]],
+    );
+    check(
+        "lean_definition",
+        r#"[{"originSelectionRange":{},"targetUri":"file:///p/Main.lean"}]"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"result":[{"originSelectionRange":{},"targetUri":"file:///p/Main.lean"}]}"#
+        ]],
+    );
+    check(
+        "lean_references",
+        r#"[{"uri":"file:///p/Main.lean","range":{}}]"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"result":[{"uri":"file:///p/Main.lean","range":{}}]}"#]],
+    );
+    check(
+        "lean_document_symbols",
+        r#"[{"name":"twice","kind":6,"selectionRange":{}}]"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"result":[{"name":"twice","kind":6,"selectionRange":{}}]}"#]],
+    );
     check("lean_workspace_symbols", "[]", &expect![[r#"{"workspace":{"root":"/p"},"result":[]}"#]]);
     check("lean_release", "null", &expect![[r#"{"workspace":{"root":"/p"},"result":null}"#]]);
     // The echo is ours, whatever Lean says.
-    check("lean_hover", r#"{"workspace":"x","contents":"y"}"#, &expect![[r#"{"workspace":{"root":"/p"},"contents":"y"}"#]]);
+    check(
+        "lean_hover",
+        r#"{"workspace":"x","contents":"y"}"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"contents":"y"}"#]],
+    );
 }
 
 #[test]
 fn goals_todo_and_code_actions() {
-    check("lean_goals", r#"{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}"#, &expect![[r#"{"workspace":{"root":"/p"},"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}"#]]);
+    check(
+        "lean_goals",
+        r#"{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}"#
+        ]],
+    );
     check(
         "lean_todo",
         r#"{"version":1,"range":{"start":{"line":6,"character":0},"end":{"line":7,"character":0}},"items":[
@@ -84,18 +128,26 @@ fn goals_todo_and_code_actions() {
             {"kind":"incomplete_proof","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"runAtPosition":{"line":6,"character":9},"runAtText":"exact ?_","proofState":{"goals":[{"goalPrefix":"⊢ "}]}},
             {"kind":"diagnostic","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"runAtPosition":{"line":6,"character":4},"severity":2,"diagnostic":{"fullRange":{},"leanTags":[1]}},
             {"kind":"code_action","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"runAtPosition":{"line":6,"character":4},"codeAction":{"title":"Try this","isPreferred":true,"data":{"providerName":"x"}}}]}"#,
-        &expect![[r#"{"workspace":{"root":"/p"},"version":1,"range":{"start":{"line":6,"character":0},"end":{"line":7,"character":0}},"items":[{"kind":"sorry","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"message":"m"},{"kind":"incomplete_proof","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":9},"run_at_text":"exact ?_","proof_state":{"goals":[{"goalPrefix":"⊢ "}]}},{"kind":"diagnostic","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"severity":2,"diagnostic":{"fullRange":{},"leanTags":[1]}},{"kind":"code_action","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"code_action":{"title":"Try this","isPreferred":true,"data":{"providerName":"x"}}}]}"#]],
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"range":{"start":{"line":6,"character":0},"end":{"line":7,"character":0}},"items":[{"kind":"sorry","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"message":"m"},{"kind":"incomplete_proof","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":9},"run_at_text":"exact ?_","proof_state":{"goals":[{"goalPrefix":"⊢ "}]}},{"kind":"diagnostic","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"severity":2,"diagnostic":{"fullRange":{},"leanTags":[1]}},{"kind":"code_action","range":{"start":{"line":6,"character":4},"end":{"line":6,"character":9}},"run_at_position":{"line":6,"character":4},"code_action":{"title":"Try this","isPreferred":true,"data":{"providerName":"x"}}}]}"#
+        ]],
     );
     check(
         "lean_code_action_resolve",
         r#"{"version":2,"codeAction":{"title":"t","edit":{"documentChanges":[]}}}"#,
-        &expect![[r#"{"workspace":{"root":"/p"},"version":2,"code_action":{"title":"t","edit":{"documentChanges":[]}}}"#]],
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":2,"code_action":{"title":"t","edit":{"documentChanges":[]}}}"#
+        ]],
     );
 }
 
 #[test]
 fn update_and_close() {
-    check("lean_update", r#"{"version":1,"changed":true}"#, &expect![[r#"{"workspace":{"root":"/p"},"version":1,"changed":true}"#]]);
+    check(
+        "lean_update",
+        r#"{"version":1,"changed":true}"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"version":1,"changed":true}"#]],
+    );
     check("lean_close", r#"{"closed":true}"#, &expect![[r#"{"workspace":{"root":"/p"},"closed":true}"#]]);
 }
 
@@ -103,9 +155,21 @@ const SYNC: &str = r#"{"path":"Main.lean","version":3,"diagnostics":{"counts":{"
 
 #[test]
 fn the_barrier() {
-    check("lean_refresh", SYNC, &expect![[r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#]]);
+    check(
+        "lean_refresh",
+        SYNC,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
     let items = r#""total":2},"items":[{"path":"Main.lean","uri":"file:///p/Main.lean","version":3,"severity":1,"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"message":"bad","saveBlocking":true,"completionBlocking":false}]"#;
-    check("lean_sync", &SYNC.replace(r#""total":2}"#, items), &expect![[r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2},"items":[{"path":"Main.lean","uri":"file:///p/Main.lean","severity":"error","range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"message":"bad","completion_blocking":false,"save_blocking":true,"version":3}]},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#]]);
+    check(
+        "lean_sync",
+        &SYNC.replace(r#""total":2}"#, items),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2},"items":[{"path":"Main.lean","uri":"file:///p/Main.lean","severity":"error","range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"message":"bad","completion_blocking":false,"save_blocking":true,"version":3}]},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
     refused("lean_refresh", &SYNC.replace(r#""total":2}"#, items), "nobody asked");
     refused("lean_sync", &SYNC.replace(r#""total":2"#, r#""total":3"#), "add up");
     refused("lean_sync", &SYNC.replace(r#""version":3"#, r#""version":3,"delta":1"#), "delta");
@@ -122,8 +186,20 @@ fn saved() -> String {
 
 #[test]
 fn checkpoints_are_closed_shapes() {
-    check("lean_save", &saved(), &expect![[r#"{"workspace":{"root":"/p"},"path":"Main.lean","module":"Main","version":3,"source_hash":"9a9bdc9950870951","olean":"/p/Main.olean","ilean":"/p/Main.ilean","c":"/p/Main.c","trace":"/p/Main.trace","olean_server":"/p/Main.olean.server","sync":{"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]}},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#]]);
-    check("lean_close_save", &format!(r#"{{"closed":true,"saved":{}}}"#, saved()), &expect![[r#"{"workspace":{"root":"/p"},"closed":true,"saved":{"path":"Main.lean","module":"Main","version":3,"source_hash":"9a9bdc9950870951","olean":"/p/Main.olean","ilean":"/p/Main.ilean","c":"/p/Main.c","trace":"/p/Main.trace","olean_server":"/p/Main.olean.server","sync":{"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]}}},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#]]);
+    check(
+        "lean_save",
+        &saved(),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"path":"Main.lean","module":"Main","version":3,"source_hash":"9a9bdc9950870951","olean":"/p/Main.olean","ilean":"/p/Main.ilean","c":"/p/Main.c","trace":"/p/Main.trace","olean_server":"/p/Main.olean.server","sync":{"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]}},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
+    check(
+        "lean_close_save",
+        &format!(r#"{{"closed":true,"saved":{}}}"#, saved()),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"closed":true,"saved":{"path":"Main.lean","module":"Main","version":3,"source_hash":"9a9bdc9950870951","olean":"/p/Main.olean","ilean":"/p/Main.ilean","c":"/p/Main.c","trace":"/p/Main.trace","olean_server":"/p/Main.olean.server","sync":{"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]}}},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
     refused("lean_save", &saved().replace(r#""ilean""#, r#""extraArtifact":"/x","ilean""#), "extraArtifact");
     refused("lean_save", &saved().replacen(r#""version":3"#, r#""version":4"#, 1), "different texts");
     refused("lean_save", &saved().replacen("Main.lean", "Other.lean", 1), "different texts");
@@ -188,7 +264,8 @@ fn drops() {
         dropped_text(&super::dropped(&target, &Dropped { dropped, invalidated_handles }))
     };
     expect![[r#"{"workspace":{"root":"/p"},"dropped":true,"invalidated_handles":true}"#]].assert_eq(&text(true, true));
-    expect![[r#"{"workspace":{"root":"/p"},"dropped":false,"invalidated_handles":false,"reason":"notFound"}"#]].assert_eq(&text(false, false));
+    expect![[r#"{"workspace":{"root":"/p"},"dropped":false,"invalidated_handles":false,"reason":"notFound"}"#]]
+        .assert_eq(&text(false, false));
 }
 
 fn dropped_text(output: &ToolOutput) -> String {
