@@ -19,7 +19,7 @@ pub(crate) use descriptor::{DropTarget, Workspace};
 pub(crate) use process::{PREFERRED_REVISION, SERVER_NAME, VERSION, stats_object, version_object};
 pub(crate) use project::{diagnostic_data, dropped, project};
 pub(crate) use schema::list_json;
-pub(crate) use table::{Kind, ProgressPolicy, Tool, find};
+pub(crate) use table::{Kind, Tool, find};
 
 use serde_json::{Map, Value};
 
