@@ -15,6 +15,7 @@
 
 pub mod daemon;
 mod engine;
+pub mod feedback;
 pub mod qualify;
 
 pub use engine::{Engine, EngineConfig};
