@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::ToolError;
 use super::descriptor::{DropTarget, Workspace};
-use super::schema::{self, Argument, INCLUDE_COLLECTED, Of};
+use super::feedback::FeedbackCall;
+use super::schema::{self, Argument, Of};
 use super::table::{Kind, Operation, Tool};
 
 /// What is asked for.
@@ -23,17 +24,6 @@ pub(crate) enum Decoded {
     Drop(DropTarget),
     /// An operation of the broker.
     Operation(Box<Call>),
-}
-
-/// A report that is asked for.
-#[derive(Debug)]
-pub(crate) struct FeedbackCall {
-    /// The project it is about.
-    pub workspace: Workspace,
-    /// The report's fields, for the collector to check.
-    pub input: Map<String, Value>,
-    /// Whether the answer holds what was collected.
-    pub include_collected: bool,
 }
 
 /// An operation that is asked for.
@@ -66,19 +56,7 @@ pub(crate) fn decode(tool: &Tool, mut arguments: Map<String, Value>) -> Result<D
         }
         // The table has an operation for every tool of that kind: a test sees to it.
         (Kind::Operation, None) => Err(ToolError::invalid_input(format!("{}: no operation", tool.name))),
-        (Kind::Feedback, _) => {
-            let workspace = Workspace::read(tool.name, &arguments)?;
-            arguments.remove("workspace");
-            let include_collected = match arguments.remove(INCLUDE_COLLECTED) {
-                None => false,
-                Some(Value::Bool(b)) => b,
-                Some(other) => {
-                    let message = format!("{}: `{INCLUDE_COLLECTED}` must be true or false, not {other}", tool.name);
-                    return Err(ToolError::invalid_input(message));
-                }
-            };
-            Ok(Decoded::Feedback(Box::new(FeedbackCall { workspace, input: arguments, include_collected })))
-        }
+        (Kind::Feedback, _) => Ok(Decoded::Feedback(Box::new(FeedbackCall::read(tool.name, arguments)?))),
     }
 }
 

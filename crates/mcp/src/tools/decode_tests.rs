@@ -210,11 +210,8 @@ fn a_report_and_a_drop() {
     let project = Project::new();
     let feedback = find("beam_feedback_report").unwrap();
     let Decoded::Feedback(call) = decode(feedback, all_good(feedback, &project)).unwrap() else { panic!() };
-    assert!(!call.include_collected);
+    assert!(!call.confidential());
     assert_eq!(call.workspace.root, project.root());
-    let mut arguments = all_good(feedback, &project);
-    arguments.insert(INCLUDE_COLLECTED.to_owned(), json!("yes"));
-    assert!(refused(feedback, arguments).contains("`include_collected` must be true or false"));
     let mut arguments = all_good(feedback, &project);
     arguments.remove("workspace");
     assert!(refused(feedback, arguments).contains("the workspace cannot be used: it is missing"));

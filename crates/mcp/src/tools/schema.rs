@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use beam_broker::feedback::{BUNDLES, KINDS, SEVERITIES};
 use beam_wire::field::{self, Field, Kind as FieldKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -117,8 +118,8 @@ const REPORT: &[(&str, bool, ReportKind)] = &[
     ("reproduction", true, ReportKind::Str),
     ("expected", true, ReportKind::Str),
     ("actual", true, ReportKind::Str),
-    ("kind", false, ReportKind::Choice(&["bug", "ux", "perf", "docs", "question"])),
-    ("severity", false, ReportKind::Choice(&["low", "medium", "high", "critical"])),
+    ("kind", false, ReportKind::Choice(KINDS)),
+    ("severity", false, ReportKind::Choice(SEVERITIES)),
     ("impact", false, ReportKind::Str),
     ("workaround", false, ReportKind::Str),
     ("tags", false, ReportKind::Strings),
@@ -126,7 +127,7 @@ const REPORT: &[(&str, bool, ReportKind)] = &[
     ("request", false, ReportKind::Object),
     ("response", false, ReportKind::Object),
     ("evidence", false, ReportKind::Evidence),
-    ("bundle", false, ReportKind::Choice(&["none", "dir", "zip"])),
+    ("bundle", false, ReportKind::Choice(BUNDLES)),
     ("redact", false, ReportKind::Bool),
     ("confidential", false, ReportKind::Bool),
     (INCLUDE_COLLECTED, false, ReportKind::Bool),
