@@ -1,7 +1,6 @@
 //! Arguments of a call to what is asked for. Order of checks: undeclared keys, workspace descriptor, typed arguments (mcp section 3).
 
 use beam_wire::field::Kind as FieldKind;
-use beam_wire::request::DiagnosticScope;
 use beam_wire::{Handle, Request};
 use serde_json::{Map, Value};
 
@@ -31,12 +30,8 @@ pub(crate) enum Decoded {
 pub(crate) struct Call {
     /// Where.
     pub workspace: Workspace,
-    /// The file as the caller named it, for progress and status.
-    pub path: Option<String>,
-    /// What the broker is asked, with the workspace's id.
+    /// What the broker is asked, with the workspace's id. It filters diagnostics by the scope in it, also those that pass by.
     pub request: Request,
-    /// Which diagnostics are logged.
-    pub scope: DiagnosticScope,
 }
 
 /// Reads the arguments of a call. Looks at the file system for the workspace descriptor, so it may block.
@@ -51,8 +46,7 @@ pub(crate) fn decode(tool: &Tool, mut arguments: Map<String, Value>) -> Result<D
             let workspace = Workspace::read(tool.name, &arguments)?;
             arguments.remove("workspace");
             let request = request(tool, operation, &declared, &workspace, arguments)?;
-            let (path, scope) = (request.args.path.clone(), request.args.diagnostic_scope.unwrap_or_default());
-            Ok(Decoded::Operation(Box::new(Call { workspace, path, request, scope })))
+            Ok(Decoded::Operation(Box::new(Call { workspace, request })))
         }
         // The table has an operation for every tool of that kind: a test sees to it.
         (Kind::Operation, None) => Err(ToolError::invalid_input(format!("{}: no operation", tool.name))),

@@ -166,7 +166,7 @@ fn requests_of_every_tool() {
         if let Decoded::Operation(call) = decode(tool, all_good(tool, &project)).unwrap() {
             let text = serde_json::to_string(&call.request.to_map()).unwrap();
             let text = text.replace(&project.root().to_string(), "ROOT");
-            out.push_str(&format!("{} {} {text}\n", tool.name, call.path.as_deref().unwrap_or("-")));
+            out.push_str(&format!("{} {} {text}\n", tool.name, call.request.args.path.as_deref().unwrap_or("-")));
         }
     }
     expect![[r#"
@@ -198,7 +198,7 @@ fn a_bare_call_asks_for_nothing_more() {
     let project = Project::new();
     let arguments = json!({ "workspace": project.workspace(), "path": "A.lean" }).as_object().unwrap().clone();
     let Decoded::Operation(call) = decode(find("lean_sync").unwrap(), arguments).unwrap() else { panic!() };
-    assert_eq!(call.scope, DiagnosticScope::Errors);
+    assert_eq!(call.request.args.diagnostic_scope, None);
     assert_eq!(call.request.args.diagnostics_in_result, None);
     assert_eq!(call.request.root, None);
     assert_eq!(call.request.client_request_id, None);

@@ -16,9 +16,10 @@ mod table;
 
 pub(crate) use bound::Limits;
 pub(crate) use decode::{Call, Decoded, decode};
-pub(crate) use descriptor::{DropTarget, Workspace};
+pub(crate) use descriptor::DropTarget;
 pub(crate) use feedback::{FeedbackCall, Known};
-pub(crate) use process::{PREFERRED_REVISION, SERVER_NAME, VERSION, stats_object, version_object};
+pub use process::{PREFERRED_REVISION, SERVER_NAME};
+pub(crate) use process::{VERSION, stats_object, version_object};
 pub(crate) use project::{diagnostic_data, dropped, project};
 pub(crate) use schema::list_json;
 pub(crate) use table::{Kind, Tool, find};

@@ -1,11 +1,11 @@
 //! Projections of broker responses as they were recorded from real Lean, and of such as no broker may send.
 
-use beam_wire::request::DiagnosticScope;
 use beam_wire::{ErrorBody, Request};
 use expect_test::{Expect, expect};
 
+use super::super::descriptor::Workspace;
 use super::super::table::{TOOLS, find};
-use super::super::{Workspace, stats_object, version_object};
+use super::super::{stats_object, version_object};
 use super::*;
 
 fn call(tool: &Tool, diagnostics_in_result: bool) -> Call {
@@ -13,7 +13,7 @@ fn call(tool: &Tool, diagnostics_in_result: bool) -> Call {
     let mut args = beam_wire::Args { path: Some("Main.lean".to_owned()), ..Default::default() };
     args.diagnostics_in_result = diagnostics_in_result.then_some(true);
     let request = Request::new(tool.operation.unwrap().op, args);
-    Call { workspace, path: Some("Main.lean".to_owned()), request, scope: DiagnosticScope::Errors }
+    Call { workspace, request }
 }
 
 fn projected(name: &str, response: &str) -> ToolOutput {
