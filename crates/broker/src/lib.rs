@@ -19,6 +19,7 @@ pub use beam_toolchain::{Choice, HostEnv, root};
 
 pub mod daemon;
 mod engine;
+pub mod feedback;
 pub mod qualify;
 
 pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure};

@@ -31,9 +31,11 @@ mod outbox;
 mod protocol;
 mod reply;
 mod report;
+pub mod self_check;
 mod server;
 mod service;
 mod tools;
 
 pub use server::{BadVariable, ExitReason, Options, serve};
 pub use service::Service;
+pub use tools::{PREFERRED_REVISION, SERVER_NAME};

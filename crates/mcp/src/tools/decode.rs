@@ -1,13 +1,13 @@
 //! Arguments of a call to what is asked for. Order of checks: undeclared keys, workspace descriptor, typed arguments (mcp section 3).
 
 use beam_wire::field::Kind as FieldKind;
-use beam_wire::request::DiagnosticScope;
 use beam_wire::{Handle, Request};
 use serde_json::{Map, Value};
 
 use super::ToolError;
 use super::descriptor::{DropTarget, Workspace};
-use super::schema::{self, Argument, INCLUDE_COLLECTED, Of};
+use super::feedback::FeedbackCall;
+use super::schema::{self, Argument, Of};
 use super::table::{Kind, Operation, Tool};
 
 /// What is asked for.
@@ -25,28 +25,13 @@ pub(crate) enum Decoded {
     Operation(Box<Call>),
 }
 
-/// A report that is asked for.
-#[derive(Debug)]
-pub(crate) struct FeedbackCall {
-    /// The project it is about.
-    pub workspace: Workspace,
-    /// The report's fields, for the collector to check.
-    pub input: Map<String, Value>,
-    /// Whether the answer holds what was collected.
-    pub include_collected: bool,
-}
-
 /// An operation that is asked for.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// Where.
     pub workspace: Workspace,
-    /// The file as the caller named it, for progress and status.
-    pub path: Option<String>,
-    /// What the broker is asked, with the workspace's id.
+    /// What the broker is asked, with the workspace's id. It filters diagnostics by the scope in it, also those that pass by.
     pub request: Request,
-    /// Which diagnostics are logged.
-    pub scope: DiagnosticScope,
 }
 
 /// Reads the arguments of a call. Looks at the file system for the workspace descriptor, so it may block.
@@ -61,24 +46,11 @@ pub(crate) fn decode(tool: &Tool, mut arguments: Map<String, Value>) -> Result<D
             let workspace = Workspace::read(tool.name, &arguments)?;
             arguments.remove("workspace");
             let request = request(tool, operation, &declared, &workspace, arguments)?;
-            let (path, scope) = (request.args.path.clone(), request.args.diagnostic_scope.unwrap_or_default());
-            Ok(Decoded::Operation(Box::new(Call { workspace, path, request, scope })))
+            Ok(Decoded::Operation(Box::new(Call { workspace, request })))
         }
         // The table has an operation for every tool of that kind: a test sees to it.
         (Kind::Operation, None) => Err(ToolError::invalid_input(format!("{}: no operation", tool.name))),
-        (Kind::Feedback, _) => {
-            let workspace = Workspace::read(tool.name, &arguments)?;
-            arguments.remove("workspace");
-            let include_collected = match arguments.remove(INCLUDE_COLLECTED) {
-                None => false,
-                Some(Value::Bool(b)) => b,
-                Some(other) => {
-                    let message = format!("{}: `{INCLUDE_COLLECTED}` must be true or false, not {other}", tool.name);
-                    return Err(ToolError::invalid_input(message));
-                }
-            };
-            Ok(Decoded::Feedback(Box::new(FeedbackCall { workspace, input: arguments, include_collected })))
-        }
+        (Kind::Feedback, _) => Ok(Decoded::Feedback(Box::new(FeedbackCall::read(tool.name, arguments)?))),
     }
 }
 
@@ -135,3 +107,7 @@ fn request(
     wire.insert("workspaceId".to_owned(), workspace.id().into());
     Request::from_map(wire).map_err(|rejected| bad(rejected.error.message))
 }
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

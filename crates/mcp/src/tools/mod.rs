@@ -7,6 +7,7 @@
 mod bound;
 mod decode;
 mod descriptor;
+mod feedback;
 mod process;
 mod project;
 mod schema;
@@ -14,9 +15,11 @@ mod shapes;
 mod table;
 
 pub(crate) use bound::Limits;
-pub(crate) use decode::{Call, Decoded, FeedbackCall, decode};
-pub(crate) use descriptor::{DropTarget, Workspace};
-pub(crate) use process::{PREFERRED_REVISION, SERVER_NAME, VERSION, stats_object, version_object};
+pub(crate) use decode::{Call, Decoded, decode};
+pub(crate) use descriptor::DropTarget;
+pub(crate) use feedback::{FeedbackCall, Known};
+pub use process::{PREFERRED_REVISION, SERVER_NAME};
+pub(crate) use process::{VERSION, stats_object, version_object};
 pub(crate) use project::{diagnostic_data, dropped, project};
 pub(crate) use schema::list_json;
 pub(crate) use table::{Kind, Tool, find};

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 /// Name that the server gives itself.
-pub(crate) const SERVER_NAME: &str = "lean-beam-mcp";
+pub const SERVER_NAME: &str = "lean-beam-mcp";
 /// Product version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The revision we prefer. Not what a connection negotiated.
-pub(crate) const PREFERRED_REVISION: &str = "2026-07-28";
+pub const PREFERRED_REVISION: &str = "2026-07-28";
 
 /// `beam_version`, and the identity in a feedback report. `runtime_active`: some workspace has a runtime.
 pub(crate) fn version_object(runtime_active: bool) -> Value {

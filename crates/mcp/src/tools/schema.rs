@@ -4,15 +4,16 @@
 
 use std::sync::LazyLock;
 
+use beam_broker::feedback::{BUNDLES, KINDS, SEVERITIES};
 use beam_wire::field::{self, Field, Kind as FieldKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::table::{Hint, Kind, Operation, TOOLS, Tool};
 
-const SPECULATIVE: &str = "The text is speculative and not persisted: to keep it, edit and save the file first, then lean_update or \
-     lean_sync. This is no OS sandbox: Lean code may do IO.";
-const SLOW: &str = "_meta.progressToken brings progress; without it a slow call logs one beam.status.";
+const SPECULATIVE: &str = "Speculative, not persisted: to keep the text, edit and save the file first, then lean_update or lean_sync. \
+     No OS sandbox: Lean code may do IO.";
+const SLOW: &str = "Progress: _meta.progressToken, else one beam.status log if slow.";
 const SOURCE: &str = "Beam never edits .lean source; the client does.";
 
 /// The `tools` array, in the table's order, made once.
@@ -117,8 +118,8 @@ const REPORT: &[(&str, bool, ReportKind)] = &[
     ("reproduction", true, ReportKind::Str),
     ("expected", true, ReportKind::Str),
     ("actual", true, ReportKind::Str),
-    ("kind", false, ReportKind::Choice(&["bug", "ux", "perf", "docs", "question"])),
-    ("severity", false, ReportKind::Choice(&["low", "medium", "high", "critical"])),
+    ("kind", false, ReportKind::Choice(KINDS)),
+    ("severity", false, ReportKind::Choice(SEVERITIES)),
     ("impact", false, ReportKind::Str),
     ("workaround", false, ReportKind::Str),
     ("tags", false, ReportKind::Strings),
@@ -126,7 +127,7 @@ const REPORT: &[(&str, bool, ReportKind)] = &[
     ("request", false, ReportKind::Object),
     ("response", false, ReportKind::Object),
     ("evidence", false, ReportKind::Evidence),
-    ("bundle", false, ReportKind::Choice(&["none", "dir", "zip"])),
+    ("bundle", false, ReportKind::Choice(BUNDLES)),
     ("redact", false, ReportKind::Bool),
     ("confidential", false, ReportKind::Bool),
     (INCLUDE_COLLECTED, false, ReportKind::Bool),
@@ -195,7 +196,7 @@ fn property(argument: &Argument) -> Value {
     let mut schema = match argument.of {
         Of::Workspace => json!({
             "type": "object",
-            "properties": { "root": { "type": "string", "description": "absolute path of the Lean project" } },
+            "properties": { "root": { "type": "string", "description": "absolute; path is relative to it" } },
             "required": ["root"],
             "additionalProperties": false,
         }),
@@ -234,21 +235,19 @@ fn property(argument: &Argument) -> Value {
 fn about(argument: &Argument) -> Option<&'static str> {
     let Of::Field(of) = argument.of else {
         return match argument.name.as_str() {
-            "evidence" => Some("each with content, or path of a file in the project"),
+            "evidence" => Some("content, or path in the project"),
             _ => None,
         };
     };
     Some(match of {
-        field::PATH => "relative to the root, or absolute",
-        field::VERSION => "from lean_update or lean_sync",
-        field::LINE => "from 0",
-        field::CHARACTER => "from 0, UTF-16 units",
+        field::VERSION => "of lean_update or lean_sync",
+        field::CHARACTER => "UTF-16 units; lines and characters from 0",
         field::HANDLE => "a next_handle, unchanged",
         field::DIAGNOSTIC_SCOPE => "default errors",
         field::INCLUDE_DECLARATION => "default true",
         field::SUGGEST => "run_at_text; default basic",
         field::KINDS => "default all",
-        field::DIAGNOSTICS_IN_RESULT => "repeat them in diagnostics.items",
+        field::DIAGNOSTICS_IN_RESULT => "as diagnostics.items",
         _ => return None,
     })
 }

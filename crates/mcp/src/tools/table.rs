@@ -178,7 +178,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         Kind::Version,
         Hint::ReadOnly,
         QUIET,
-        "Identity of this running server: version, preferred MCP revision, executable, whether a Lean runtime is active.",
+        "Identity of this server: version, preferred MCP revision, executable, whether a Lean runtime is active.",
     ),
     utility(
         "beam_stats",
@@ -192,32 +192,30 @@ pub(crate) const TOOLS: &[Tool] = &[
         Kind::Feedback,
         Hint::None,
         PREPARATION,
-        "Beam does not upload or submit anything: this renders a report about a problem with Beam itself as Markdown and returns it \
-         to you. bundle dir or zip also writes it as files under the project's .beam/feedback. confidential leaves out all that \
-         would be collected from the project.",
+        "Beam does not upload or submit anything: this returns a report about a problem with Beam itself as Markdown. bundle also writes \
+         files under the project's .beam/feedback. confidential leaves out all that would be collected from the project.",
     ),
     utility(
         "lean_drop_workspace",
         Kind::DropWorkspace,
         Hint::Idempotent,
         PREPARATION,
-        "Forget a workspace's Lean processes and handles. Do it after changing lakefile, manifest, lean-toolchain, Lean options or \
-         plugins; otherwise never needed. Runs after all earlier calls and before all later ones; the next call starts it anew.",
+        "Forget a workspace's Lean processes and handles: after changes to lakefile, manifest, lean-toolchain, Lean options or plugins. \
+         Runs after all earlier calls and before later ones; the next call starts anew.",
     ),
     lean(
         "lean_run_at",
         Hint::ReadOnly,
         RUN,
-        "Try one tactic in a proof, or one command elsewhere, at a position of the file, and see messages and remaining goals \
-         without editing it. Cheap: compare candidates in parallel. success false means Lean rejected the text; see messages. \
-         proof_state null means the position was in no proof; goals [] means solved.",
+        "Try one tactic in a proof, or one command elsewhere, at a position, and see messages and remaining goals. Cheap: compare \
+         candidates in parallel. success false: Lean rejected it, see messages. goals []: solved. proof_state null: not in a proof.",
         &RUN_AT,
     ),
     lean(
         "lean_run_at_handle",
         Hint::Additive,
         RUN,
-        "As lean_run_at; a success may also carry next_handle, the state reached, for lean_run_with. Release it when done.",
+        "As lean_run_at; a success may carry next_handle, the state reached, for lean_run_with. lean_release it when done.",
         &RUN_AT_HANDLE,
     ),
     lean("lean_hover", Hint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
@@ -227,7 +225,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         "lean_references",
         Hint::ReadOnly,
         FILE,
-        "Where what stands at a position is used, in every file that is open or built.",
+        "Where what stands at a position is used, in all files open or built.",
         &REFERENCES,
     ),
     lean("lean_document_symbols", Hint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
@@ -249,24 +247,23 @@ pub(crate) const TOOLS: &[Tool] = &[
         "lean_todo",
         Hint::ReadOnly,
         FILE,
-        "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Pass run_at_position to lean_run_at \
-         to try a fix there. Waits for the whole file.",
+        "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at \
+         run_at_position. Waits for the whole file.",
         &TODO,
     ),
     lean(
         "lean_code_action_resolve",
         Hint::ReadOnly,
         FILE,
-        "The edit behind a code_action that lean_todo listed, passed unchanged. Nothing is applied: you apply any WorkspaceEdit in \
-         it, then call lean_update or lean_sync.",
+        "The edit behind a code_action of lean_todo, passed unchanged. Nothing is applied: the client applies any WorkspaceEdit, then \
+         calls lean_update or lean_sync.",
         &CODE_ACTION_RESOLVE,
     ),
     lean(
         "lean_run_with",
         Hint::Additive,
         FILE,
-        "Try one tactic or command from the state a handle holds. The handle stays usable, so one state can be branched; a success \
-         may carry next_handle.",
+        "Try one tactic or command from a handle's state. The handle stays usable for other branches; a success may carry next_handle.",
         &RUN_WITH,
     ),
     lean(
@@ -281,31 +278,31 @@ pub(crate) const TOOLS: &[Tool] = &[
         "lean_update",
         Hint::None,
         PREPARATION,
-        "Read the on-disk source and hand it to Lean; answers at once with the version that position tools need. After an edit \
-         that is all you need before them; lean_sync also waits for diagnostics.",
+        "Read the on-disk source and hand it to Lean; answers at once with the version that position tools need. Do it after each edit; \
+         lean_sync also waits for diagnostics.",
         &UPDATE,
     ),
     lean(
         "lean_sync",
         Hint::None,
         BARRIER,
-        "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness whether it could \
-         be saved and what blocks that. Never applies speculative text. A barrier that cannot complete is an error, never clean.",
+        "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness what blocks a save. \
+         Never applies speculative text. A check that cannot complete is an error, never clean.",
         &SYNC,
     ),
     lean(
         "lean_refresh",
         Hint::None,
         BARRIER,
-        "Close the file, read the on-disk source anew with fresh imports, then as lean_sync. For stale imports.",
+        "For stale imports: close the file, read the on-disk source with fresh imports, then as lean_sync.",
         &REFRESH,
     ),
     lean(
         "lean_save",
         Hint::None,
         BARRIER,
-        "Sync, then write Lean/Lake build artifacts of exactly that text, so that importers see it. A development checkpoint: not \
-         a batch-build or CI success.",
+        "Sync, then write Lean/Lake build artifacts of that text, so that importers see it. A development checkpoint, not a batch-build or \
+         CI success.",
         &SAVE,
     ),
     lean(
@@ -315,11 +312,9 @@ pub(crate) const TOOLS: &[Tool] = &[
         "As lean_save, which writes Lean/Lake build artifacts, then close the file.",
         &CLOSE_SAVE,
     ),
-    lean(
-        "lean_close",
-        Hint::Idempotent,
-        PREPARATION,
-        "Forget a file and end its Lean process; its handles are gone.",
-        &CLOSE,
-    ),
+    lean("lean_close", Hint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
 ];
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
