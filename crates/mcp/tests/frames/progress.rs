@@ -61,7 +61,7 @@ const MATRIX: [Row; 22] = [
 /// Arguments that make the broker do what the script says.
 fn arguments(tool: &str, root: &str, script: &str) -> Value {
     let workspace = json!({ "root": root });
-    let handle = json!({ "workspaceId": format!("local:{root}"), "backend": "lean", "epoch": 1, "session": 1, "raw": {} });
+    let handle = json!({ "workspaceId": format!("local:{root}"), "backend": "lean", "epoch": 1, "session": "s", "raw": {} });
     let mut args = json!({ "workspace": workspace, "path": format!("{script}.lean") });
     let mut add = |more: Value| args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let at = json!({ "version": 1, "line": 0, "character": 0 });
