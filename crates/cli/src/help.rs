@@ -21,9 +21,33 @@ const LOCAL: &[(&str, &str)] = &[
         "quickstart [--dir DIR] [--toolchain auto|embedded]",
         "Get a Lean if need be, make an example project, and show each kind of question with its answer.",
     ),
+    ("mcp", "The MCP server on standard input and output, as lean-beam-mcp is; see `mcp --help`."),
     ("version", "Say what this is."),
     ("help [COMMAND]", "This, or more about one command."),
 ];
+
+/// What help is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Topic {
+    /// Everything.
+    All,
+    /// One verb.
+    Verb(&'static VerbSpec),
+    /// The MCP server.
+    Mcp,
+}
+
+impl Topic {
+    /// Its usage text.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::All => all(),
+            Self::Verb(spec) => verb(spec),
+            Self::Mcp => crate::mcp::USAGE.to_owned(),
+        }
+    }
+}
 
 /// Usage of everything.
 #[must_use]

@@ -3,7 +3,7 @@
 mod admission;
 mod authority;
 mod barrier;
-mod diagnostics;
+pub(crate) mod diagnostics;
 mod failure;
 mod history;
 mod imports;
