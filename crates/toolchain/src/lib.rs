@@ -13,7 +13,6 @@
 //!   ([`Qualify`]), the store records the verdict.
 
 pub mod admission;
-pub mod config;
 mod elan;
 pub mod embedded;
 pub mod env;
@@ -33,7 +32,6 @@ pub mod store;
 pub mod testing;
 pub mod toolchain;
 
-pub use config::{ConfigStamp, config_stamp};
 pub use elan::{Decider, Wanted};
 pub use env::HostEnv;
 pub use extension::{Extension, ExtensionError, Qualify, Verdict, ensure_extension};
