@@ -97,7 +97,7 @@ async fn handles(beam: &mut Beam) {
     let go_on = |handle: &Value, text: &str| json!({ "path": "Main.lean", "handle": handle, "text": text });
     let left = beam.lean("lean_run_with", go_on(&handle, "exact hp")).await;
     assert_eq!(left["proof_state"]["goals"][0]["userName"], "right");
-    let other = beam.lean("lean_run_with", go_on(&handle, "trivial")).await;
+    let other = beam.lean("lean_run_with", go_on(&handle, "exact hq")).await;
     assert_eq!((&other["success"], &other["next_handle"]), (&json!(false), &Value::Null));
     let done = beam.lean("lean_run_with_linear", go_on(&left["next_handle"], "exact hq")).await;
     assert_eq!(done["proof_state"]["goals"], json!([]));
@@ -128,19 +128,24 @@ async fn reading(beam: &mut Beam) {
     let after = beam.lean("lean_goals", with(at(5, 4), "mode", "after")).await;
     assert_eq!(keys(&after), ["workspace", "goals"]);
 
-    beam.write("Try.lean", "example : 2 + 2 = 4 := by\n  exact?\n");
+    const TRY: &str = "#guard_msgs in\n#eval 7\n";
+    beam.write("Try.lean", TRY);
     beam.lean("lean_sync", json!({ "path": "Try.lean" })).await;
-    let range = json!({ "path": "Try.lean", "version": 1, "start_line": 1, "start_character": 2, "end_line": 1, "end_character": 8 });
+    let range = json!({ "path": "Try.lean", "version": 1, "start_line": 0, "start_character": 0, "end_line": 2, "end_character": 0 });
     let todo = beam.lean("lean_todo", range).await;
     let item_keys: BTreeSet<&str> = todo["items"].as_array().unwrap().iter().flat_map(keys).collect();
     assert!(item_keys.contains("run_at_position") && !item_keys.contains("runAtPosition"), "{todo}");
-    let action =
-        todo["items"].as_array().unwrap().iter().find(|i| i["kind"] == "code_action").expect("exact? suggests");
+    let action = todo["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["kind"] == "code_action")
+        .expect("an action that writes the message down");
     let ask = json!({ "path": "Try.lean", "version": 1, "code_action": action["code_action"] });
     let resolved = beam.lean("lean_code_action_resolve", ask).await;
     assert_eq!(keys(&resolved), ["workspace", "version", "code_action"]);
     assert!(resolved["code_action"]["edit"].is_object(), "{resolved}");
-    assert_eq!(std::fs::read_to_string(beam.root.join("Try.lean")).unwrap(), "example : 2 + 2 = 4 := by\n  exact?\n");
+    assert_eq!(std::fs::read_to_string(beam.root.join("Try.lean")).unwrap(), TRY, "nothing is applied");
 }
 
 async fn barriers(beam: &mut Beam) {
