@@ -406,9 +406,17 @@ impl Document {
             self.begin();
             return;
         }
+        // Everything stands in line, so nobody else would tell them when there is no worker.
+        if !report.refused.is_empty() {
+            // The next request asks anew: somebody may have built them by then.
+            for request in self.pending.take_all() {
+                let (modules, uri) = (report.refused.clone(), self.uri.clone());
+                request.end(Err(RequestFailure::BuildRefused { modules, uri }));
+            }
+            return;
+        }
         self.setup = Some(Arc::new(report));
         if !self.start_worker() {
-            // Everything stands in line, so nobody else would tell them.
             for request in self.pending.take_all() {
                 request.end(Err(self.no_worker()));
             }
@@ -422,9 +430,18 @@ impl Document {
 
     /// Starts a worker and opens the current text in it. False if no process could be created; `last_exit` then says why.
     fn start_worker(&mut self) -> bool {
-        let worker = match self.spare.take() {
+        let args = self.setup.as_ref().map(|setup| setup.worker_args.clone()).unwrap_or_default();
+        let spare = match self.spare.take() {
+            // It was started without them.
+            Some(spare) if !args.is_empty() => {
+                spare.retire(self.shared.config.shutdown_grace);
+                None
+            }
+            spare => spare,
+        };
+        let worker = match spare {
             Some(worker) => worker,
-            None => match self.shared.config.spawn.spawn() {
+            None => match self.shared.config.spawn.spawn(&args) {
                 Ok(process) => {
                     Tally::add(&self.shared.tally.worker_starts);
                     Worker::adopt(process, &self.shared.config, self.links.alive.clone())

@@ -55,7 +55,7 @@ mod worker;
 
 pub use config::{BuildMode, SessionConfig};
 pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
-pub use hash::{lean_text_hash, normalize_newlines};
+pub use hash::{lake_text_hash, lean_text_hash, normalize_newlines};
 pub use library::IndexRoots;
 pub use life::{WorkerState, WorkerSummary};
 pub use mirror::{Applied, Seq, Snapshot};

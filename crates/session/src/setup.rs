@@ -1,8 +1,9 @@
 //! What has to be done before a worker may read a document's imports: usually, building them. Done by somebody above us, through
 //! [`Setup`]; what it found is kept for the worker's life, since that worker never looks at its imports again.
 
+use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use beam_base::AbsPath;
 use serde_json::Value;
@@ -11,6 +12,9 @@ use tokio::sync::mpsc;
 use crate::document::ToDocument;
 use crate::hash::{lean_text_hash, normalize_newlines};
 use crate::process::BoxFuture;
+
+/// No file system keeps coarser times.
+const GRANULARITY: Duration = Duration::from_secs(2);
 
 /// Prepares the imports of a document, before each start of a worker for it.
 pub trait Setup: Send + Sync {
@@ -23,9 +27,13 @@ pub trait Setup: Send + Sync {
 pub struct SetupReport {
     /// Every source file of the workspace that the document imports, directly or not, as it was when it was built or looked at.
     pub imports: Vec<ImportedSource>,
+    /// Whether the artifacts that the worker reads are of exactly these texts. Where nobody builds, nobody knows.
+    pub built: bool,
     /// Why the imports are not in order, in Lake's words, if they are not.
     pub problem: Option<String>,
-    /// Modules that would have to be built and may not be.
+    /// Arguments that the worker needs beyond the usual ones: the Lean options of this file.
+    pub worker_args: Vec<OsString>,
+    /// Modules that would have to be built and may not be; with any, no worker is started.
     pub refused: Vec<String>,
 }
 
@@ -43,11 +51,15 @@ pub struct ImportedSource {
 }
 
 impl ImportedSource {
-    /// The modification time and length of a file. Taken *before* its text is read, so that a write in between is noticed later.
+    /// The modification time and length of a file. Taken *before* its text is read, so that a write in between is noticed later. `None`
+    /// for a file that was written so recently that another write could leave the same time.
     #[must_use]
     pub fn stamp_of(path: &AbsPath) -> Option<(SystemTime, u64)> {
         let meta = std::fs::metadata(path).ok()?;
-        Some((meta.modified().ok()?, meta.len()))
+        let modified = meta.modified().ok()?;
+        // A time in the future is as good as any: the next write will have the present one.
+        let is_old = SystemTime::now().duration_since(modified).map_or(true, |age| age > GRANULARITY);
+        is_old.then(|| (modified, meta.len()))
     }
 
     /// Whether the file still holds that text. Reads it only if its time or length changed. Blocking.

@@ -182,3 +182,36 @@ async fn a_worker_that_dies_at_once_is_not_started_over_and_over() {
     assert_eq!(exit.status, Some(EndStatus::Code(1)));
     assert!(works.try_recv().is_err(), "nobody asked for another worker");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_file_with_options_gets_a_worker_of_its_own() {
+    let (mut h, mut works) = harness();
+    h.session.prestart().await.unwrap();
+    let spare = h.newborn().await;
+    h.apply("A.lean", "").await;
+    let args = vec!["-Dx=1".into()];
+    let report = SetupReport { worker_args: args.clone(), ..SetupReport::default() };
+    works.recv().await.unwrap().done.send(report).unwrap();
+    h.worker().await;
+    assert_eq!(h.args(), [vec![], args]);
+    spare.ended().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_build_starts_no_worker_until_it_is_not_refused() {
+    let (mut h, mut works) = harness();
+    h.apply("A.lean", "import B").await;
+    let (one, two) = (h.ask("A.lean", spec("x")), h.ask("A.lean", spec("y").running_text()));
+    let refused = SetupReport { refused: vec!["B".into()], ..SetupReport::default() };
+    works.recv().await.unwrap().done.send(refused).unwrap();
+    for pending in [one, two] {
+        assert!(matches!(pending.await, Err(RequestFailure::BuildRefused { modules, .. }) if modules == ["B"]));
+    }
+    assert_eq!(h.started(), 0);
+    let three = h.ask("A.lean", spec("z"));
+    works.recv().await.unwrap().done.send(SetupReport::default()).unwrap();
+    let (mut fake, _) = h.worker().await;
+    let request = heard(&mut fake, "z").await;
+    fake.peer.reply(&request, Value::Null).await.unwrap();
+    three.await.unwrap();
+}

@@ -212,9 +212,9 @@ async fn a_client_that_stops_reading_is_not_read_for_ever() {
     assert_eq!(seen.iter().filter(|m| m["params"]["logger"] == "lean.diagnostic").count(), 1000);
 
     // The same with requests: at some point stdin is no longer read.
-    let list = format!("{}\n", modern(2, "tools/list", json!({}), json!({})));
     let mut sent = 0;
-    while tokio::time::timeout(Duration::from_secs(5), c.bytes(list.as_bytes())).await.is_ok() {
+    let list = |id: i32| format!("{}\n", modern(id, "tools/list", json!({}), json!({})));
+    while tokio::time::timeout(Duration::from_secs(5), c.bytes(list(sent).as_bytes())).await.is_ok() {
         sent += 1;
         assert!(sent < 2000, "it is still reading");
     }

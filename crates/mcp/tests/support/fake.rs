@@ -139,7 +139,9 @@ impl Fake {
                 "lake" => {
                     for k in 0..n {
                         let text = format!("ℹ [{k}/{n}] Replayed Dep{k}");
-                        let _gone = events.send(Event::Diagnostic(diagnostic(Some(3), &text))).await;
+                        let mut line = diagnostic(Some(3), &text);
+                        line.range.end.line = 1;
+                        let _gone = events.send(Event::Diagnostic(line)).await;
                     }
                 }
                 "diag" => {

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod fake;
+pub mod storm;
 
 pub use client::{Client, call, modern, modern_call};
 pub use fake::Fake;
