@@ -123,6 +123,7 @@ fn a_recovery_plan_is_run_by_a_shell_as_it_stands() {
     let closed = shell(root, "lean-beam close-save 'My App/Top.lean'");
     assert_eq!(answer(&closed)["result"]["saved"]["module"], "Top", "{closed:?}");
     assert!(shell(root, "lean-beam shutdown").status.success());
+}
 
 /// As a user runs it after registering the server.
 fn the_self_check_passes_on_real_lean() {
