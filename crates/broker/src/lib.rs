@@ -17,4 +17,4 @@ pub mod daemon;
 mod engine;
 pub mod qualify;
 
-pub use engine::{Engine, EngineConfig};
+pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure};

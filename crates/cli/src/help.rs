@@ -74,6 +74,9 @@ fn summary(spec: &VerbSpec) -> String {
     if set("storeHandle") {
         out.push_str(" Keeps the state under a new handle.");
     }
+    if set("saveArtifacts") {
+        out.push_str(" Saves it first, as `save` does.");
+    }
     if set("linear") {
         out.push_str(" The old handle is used up, whatever happens.");
     }

@@ -50,6 +50,7 @@ mod progress;
 mod reply;
 mod router;
 mod session;
+mod setup;
 mod worker;
 
 pub use config::{BuildMode, SessionConfig};
@@ -66,3 +67,4 @@ pub use process::{
 pub use progress::Progress;
 pub use reply::{Canceller, Observation, Pending, Reply, RequestSpec};
 pub use session::{Counters, DocumentInfo, Session};
+pub use setup::{ImportedSource, Setup, SetupLines, SetupReport};
