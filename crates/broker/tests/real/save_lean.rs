@@ -610,3 +610,18 @@ async fn source_folders_give_the_module_its_name() {
     .unwrap();
     assert_eq!(String::from_utf8(stage.lean(&["Use.lean"]).stdout).unwrap(), "1\ntrue\n");
 }
+
+/// The program that asks Lake is elaborated at each run, on the user's toolchain; here against Lake's declarations, which is all that
+/// this Lean has of Lake. In a file with a `module` header, since other files run what they import.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lake_program_fits_lake() {
+    let stage = Stage::new().await;
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lean/LeanBeamLake.lean");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("import Lake\n"), "{}", path.display());
+    let text =
+        format!("module\n{}", text.replace("\nimport ", "\npublic import ").replacen("import", "public import", 1));
+    std::fs::write(stage.file("Fits.lean"), text).unwrap();
+    let done = stage.lean(&["Fits.lean"]);
+    assert!(done.stdout.is_empty(), "{done:?}");
+}
