@@ -14,7 +14,8 @@ module than the client does cannot make good artifacts of it, and refuses.
 2. All old files or all new ones: old ones are kept as hard links until the last new one is in place, and put back if one fails.
    Each file by itself is whole at every moment. A process that is killed in between the renames leaves a mixture; the client has
    taken away the trace before, so nobody trusts it.
-3. What Lean no longer writes for this file is removed together with the rest: a reader finds the parts of a family by their names.
+3. What Lean no longer writes for this file is removed together with the rest (a reader finds the parts of a family by their names),
+   and so are the hashes that Lake keeps beside the old files (it would trust them).
 4. One commit at a time. A request that is cancelled or overtaken by an edit before its commit changes nothing; once the commit has
    begun it is carried through, and answered as such.
 5. No file of ours stays, whatever the outcome. What a killed process left beside a target is removed by a later save of the same
@@ -25,11 +26,8 @@ open Lean Server FileWorker System
 
 namespace LeanBeam
 
-/-- Lake's content hash of a binary file. -/
-private def binaryHash (bytes : ByteArray) : String := hex16 (hash bytes)
-
-/-- Lake's content hash of a text file. -/
-private def textFileHash (text : String) : String := hex16 (mixHash 1723 (hash text.crlfToLf))
+/-- Lake's content hash of an artifact. Texts are no exception: Lean writes them with `\n` everywhere, and Lake knows. -/
+private def contentHash (bytes : ByteArray) : String := hex16 (hash bytes)
 
 /-- One file of the set. -/
 private structure Part where
@@ -173,20 +171,22 @@ private def stage (doc : EditableDocument) (commands : List Snapshots.Snapshot) 
     if ← staged.pathExists then
       let some target := targetOf outputs kind
         | throw <| invalidParams s!"this module has a file for `{kind}`; give its path"
-      parts := { kind, staged? := some staged, target, hash := binaryHash (← IO.FS.readBinFile staged) } :: parts
+      parts := { kind, staged? := some staged, target, hash := contentHash (← IO.FS.readBinFile staged) } :: parts
     else if let some target := targetOf outputs kind then
       parts := { kind, staged? := none, target } :: parts
   check
   let text (kind : String) (target : FilePath) (contents : String) : IO Part := do
     let staged := beside target mark s!"{kind}.new"
     IO.FS.writeFile staged contents
-    return { kind, staged? := some staged, target, hash := textFileHash contents }
+    return { kind, staged? := some staged, target, hash := contentHash contents.toUTF8 }
   parts := (← text "ilean" outputs.ilean (← Compat.ilean doc commands env.mainModule)) :: parts
   check
   if let some c := outputs.c? then
     parts := (← text "c" c (← Compat.emitC env options)) :: parts
     check
-  return parts.reverse
+  -- Lake keeps the hash of a file in another beside it, and trusts that.
+  let hashes := parts.map fun part => { kind := s!"{part.kind}Hash", staged? := none, target := part.target.addExtension "hash" }
+  return parts.reverse ++ hashes
 
 /-- A cancellation, carried through code that only knows errors of input and output. -/
 private def interrupted : String := "interrupted"

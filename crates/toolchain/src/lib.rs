@@ -1,9 +1,10 @@
 //! Toolchains: which one a project uses, what it is, and the store of what we make for it.
 //!
 //! Owns: project root rules, toolchain discovery and fingerprints, admission lists, builds of the Lean extension and their recorded
-//! verdicts, the installer of the embedded toolchain, the content-addressed store.
+//! verdicts, the installer of the embedded toolchain, the content-addressed store; what a project consists of, and the builder for
+//! toolchains without Lake.
 //!
-//! Must never: speak LSP, start a server, print, or write into a project.
+//! Must never: speak LSP, start a server, print, or write into a project anywhere but into its build folders.
 //!
 //! * **K1** keys derive from canonical roots and fingerprints, never from a client's choice.
 //! * **K2** discovery reads and reports where it found things; it never installs.
@@ -19,6 +20,7 @@ pub mod extension;
 #[cfg(test)]
 mod fake_lean;
 mod killpoint;
+pub mod lake;
 pub mod launch;
 pub mod lock;
 mod process;
@@ -33,6 +35,7 @@ pub mod toolchain;
 pub use elan::{Decider, Wanted};
 pub use env::HostEnv;
 pub use extension::{Extension, ExtensionError, Qualify, Verdict, ensure_extension};
+pub use lake::{LakeError, LakeProgram};
 pub use launch::{LaunchError, WorkerLaunch, worker_launch};
 pub use process::RunError;
 pub use progress::{Progress, Silent};

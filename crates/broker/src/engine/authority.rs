@@ -20,14 +20,14 @@ use super::BuildPolicy;
 use super::imports::Stop;
 use super::lake::Lake;
 use super::ops::Document;
-use super::save::{Outputs, Saved, Target, TargetError};
+use super::save::{Outputs, Target, TargetError};
 use crate::qualify::Prepared;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Authority {
     Builder(Own),
-    Lake(Lake),
+    Lake(Box<Lake>),
     Nobody,
 }
 
@@ -50,19 +50,20 @@ pub(crate) struct Built {
 impl Authority {
     /// The authority of a project on its toolchain, and the workers' command with what it adds to their environment.
     pub(crate) fn of(prepared: Prepared, project: Arc<Project>, env: &HostEnv) -> (Self, WorkerLaunch) {
-        let Prepared { toolchain, extension: _, mut launch } = prepared;
-        match toolchain.kind {
+        match prepared.toolchain.kind {
             Kind::Embedded => {
+                let Prepared { toolchain, mut launch, .. } = prepared;
                 prepend(&mut launch, "LEAN_PATH", &project.lib_dirs());
                 // By its place on this path a worker knows which module its file is.
                 prepend(&mut launch, "LEAN_SRC_PATH", &project.source_dirs());
                 let builder = Arc::new(Builder::new(&toolchain, Project::clone(&project), env));
                 (Self::Builder(Own { builder, bases: Mutex::default() }), launch)
             }
-            Kind::Native => match Lake::of(&toolchain, &project, env) {
-                Some(lake) => (Self::Lake(lake), launch),
-                None => (Self::Nobody, launch),
-            },
+            Kind::Native => {
+                let authority =
+                    Lake::of(&prepared, &project, env).map_or(Self::Nobody, |lake| Self::Lake(Box::new(lake)));
+                (authority, prepared.launch)
+            }
         }
     }
 
@@ -141,13 +142,7 @@ impl Authority {
     }
 
     /// Writes the trace that vouches for what was saved.
-    pub(crate) async fn trace(
-        &self,
-        begun: Begun,
-        doc: &Document,
-        target: &Target,
-        saved: &Saved,
-    ) -> Result<(), ErrorBody> {
+    pub(crate) async fn trace(&self, begun: Begun, doc: &Document) -> Result<(), ErrorBody> {
         match (self, begun) {
             (Self::Builder(own), Begun::Own(saving)) => {
                 let basis = own.basis(&doc.path);
@@ -159,9 +154,7 @@ impl Authority {
                     Err(e) => Err(untraced(&doc.shown(), &e.to_string())),
                 }
             }
-            (Self::Lake(lake), Begun::Lake) => {
-                lake.trace(doc, target, saved).await.map_err(|e| untraced(&doc.shown(), &e))
-            }
+            (Self::Lake(lake), Begun::Lake) => lake.trace(doc).await.map_err(|e| untraced(&doc.shown(), &e)),
             _ => Err(untraced(&doc.shown(), "the session has changed")),
         }
     }

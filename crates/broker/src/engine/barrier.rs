@@ -23,8 +23,8 @@ use super::staleness;
 
 const METHOD: &str = "$/beam/waitForDiagnostics";
 
-/// What is said when a lakefile, the manifest or `lean-toolchain` changed under a running session.
-const CONFIG_CHANGED: &str = "the project's configuration (lakefile, manifest or lean-toolchain) has changed since its session was started, which goes on with the old one; to use the new one, restart it: `lean-beam shutdown`, or lean_drop_workspace";
+/// What is said, behind their names, when a lakefile, the manifest or `lean-toolchain` changed under a running session.
+const CONFIG_CHANGED: &str = "changed since the project's session was started, which goes on with the old configuration; to use the new one, restart it: `lean-beam shutdown`, or lean_drop_workspace";
 
 /// The Lean side's answer. Every field is mandatory where it says so: a missing verdict is a decode error, never "ready".
 #[derive(Debug, Deserialize)]
@@ -111,7 +111,8 @@ async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) -> Res
     let changed = tokio::task::spawn_blocking(move || live.config_changed())
         .await
         .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("reading the configuration failed: {e}")))?;
-    if changed {
+    if !changed.is_empty() {
+        let files: Vec<String> = changed.iter().map(|path| format!("`{}`", path.display_in(&doc.root))).collect();
         let start = beam_base::Utf16Pos { line: 0, character: 0 };
         let naming = doc.naming();
         let notice = StreamDiagnostic {
@@ -120,7 +121,7 @@ async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) -> Res
             version: None,
             severity: Some(2),
             range: beam_base::Utf16Range { start, end: start },
-            message: CONFIG_CHANGED.to_owned(),
+            message: format!("{} {CONFIG_CHANGED}", files.join(", ")),
             save_blocking: Some(false),
             completion_blocking: false,
         };

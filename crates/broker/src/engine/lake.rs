@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_toolchain::project::{ModuleName, NativeBuild, Project, imports_of, native_needs_build};
-use beam_toolchain::{HostEnv, Toolchain};
+use beam_toolchain::{HostEnv, LakeError, LakeProgram};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::authority::Built;
+use super::imports::Stop;
 use super::ops::Document;
-use super::save::{Saved, Target, TargetError};
+use super::save::{Outputs, Target, TargetError};
+use crate::qualify::Prepared;
 
 /// How long Lake may take to say what it would build.
 const LOOK: Duration = Duration::from_secs(600);
@@ -21,21 +25,61 @@ pub(crate) struct Lake {
     root: AbsPath,
     env: HostEnv,
     project: Arc<Project>,
+    program: LakeProgram,
+}
+
+/// What Lake says about a module.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LakeTarget {
+    module: String,
+    artifacts: Outputs,
+    trace: AbsPath,
+    lean_args: Vec<String>,
 }
 
 impl Lake {
     /// The project's Lake, if it is a Lake package and the toolchain has one.
-    pub(crate) fn of(toolchain: &Toolchain, project: &Arc<Project>, env: &HostEnv) -> Option<Self> {
+    pub(crate) fn of(prepared: &Prepared, project: &Arc<Project>, env: &HostEnv) -> Option<Self> {
+        let Prepared { toolchain, extension, launch } = prepared;
         let lake = toolchain.lake.clone().filter(|_| beam_toolchain::launch::has_lakefile(project.root()))?;
-        Some(Self { lake, root: project.root().clone(), env: env.clone(), project: Arc::clone(project) })
+        let program = LakeProgram::new(toolchain, extension, launch);
+        Some(Self { lake, root: project.root().clone(), env: env.clone(), project: Arc::clone(project), program })
     }
 
+    /// Where the document's artifacts belong; refused if anything it is built from is not up to date.
     pub(crate) async fn target(&self, doc: &Document) -> Result<Target, TargetError> {
-        Err(TargetError::Other(format!("not yet {}", doc.shown())))
+        let shown = doc.shown();
+        let answer = self.ask("target", json!({ "root": self.root, "path": doc.path })).await;
+        let stale = |what| TargetError::Stale { path: doc.shown(), what, hint: "run `lake build`" };
+        let answer = answer.map_err(|e| match e {
+            LakeError::Refused { kind, message } if kind == "notModule" => {
+                TargetError::NotModule { path: shown.clone(), why: message }
+            }
+            LakeError::NeedsBuild { output } => stale(output),
+            LakeError::Refused { kind, message } if kind == "traceStale" => stale(message),
+            e => TargetError::Other(e.to_string()),
+        })?;
+        let LakeTarget { module, artifacts, trace, lean_args } = serde_json::from_value(answer)
+            .map_err(|e| TargetError::Other(format!("Lake's answer is not as agreed: {e}")))?;
+        Ok(Target { module, outputs: artifacts, trace, batch_only_args: lean_args })
     }
 
-    pub(crate) async fn trace(&self, _doc: &Document, _target: &Target, _saved: &Saved) -> Result<(), String> {
-        Err("not yet".to_owned())
+    /// Has Lake write the trace of artifacts that are in place.
+    pub(crate) async fn trace(&self, doc: &Document) -> Result<(), String> {
+        let hash = format!("{:016x}", doc.applied.hash);
+        let params = json!({ "root": self.root, "path": doc.path, "textHash": hash });
+        self.ask("trace", params).await.map(drop).map_err(|e| e.to_string())
+    }
+
+    async fn ask(&self, command: &'static str, params: Value) -> Result<Value, LakeError> {
+        let (program, env) = (self.program.clone(), self.env.clone());
+        let stop = Stop::default();
+        let stopped = stop.flag();
+        let ask = move || program.ask(&env, command, &params, &stopped);
+        tokio::task::spawn_blocking(ask)
+            .await
+            .unwrap_or_else(|e| Err(LakeError::Refused { kind: "failed".to_owned(), message: e.to_string() }))
     }
 
     /// What a text imports and Lake would have to build. Blocking.

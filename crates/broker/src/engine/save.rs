@@ -59,9 +59,6 @@ pub(crate) struct Saved {
     version: u64,
     text_hash: String,
     module: String,
-    /// The file has a `module` header.
-    #[serde(rename = "isModule")]
-    _is_module: bool,
     pub(crate) written: Written,
 }
 
@@ -186,7 +183,7 @@ async fn finish(
     target: Target,
     saved: Saved,
 ) -> Result<(SaveResult, Document), ErrorBody> {
-    doc.live.authority().trace(begun, &doc, &target, &saved).await?;
+    doc.live.authority().trace(begun, &doc).await?;
     doc.live.history().saved(&sync.path);
     doc.live.checkpointed(&doc.path, sync.version);
     let path = |file: &Option<WrittenFile>| file.as_ref().map(|f| f.path.clone());

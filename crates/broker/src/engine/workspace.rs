@@ -84,9 +84,9 @@ impl Live {
         &self.authority
     }
 
-    /// Whether files that the session depends on, and read at its start, have changed since. Reads a handful of small files. Blocking.
-    pub(crate) fn config_changed(&self) -> bool {
-        self.project.config_stamp_now() != *self.project.config_stamp()
+    /// Files that the session depends on, was started with, and that are others now. Reads a handful of small files. Blocking.
+    pub(crate) fn config_changed(&self) -> Vec<AbsPath> {
+        self.project.config_stamp().changed()
     }
 
     fn checkpoints(&self) -> MutexGuard<'_, HashMap<AbsPath, u64>> {
@@ -238,7 +238,7 @@ impl Workspace {
                     epoch: live.session.epoch(),
                     open_doc_count: u64::try_from(docs.len()).unwrap_or(u64::MAX),
                     handle_count: live.ledger.count(&bases(&docs)),
-                    config_changed: live.config_changed(),
+                    config_changed: !live.config_changed().is_empty(),
                 };
                 (stats, live.session.counters().worker_restarts)
             }

@@ -194,7 +194,10 @@ async fn a_changed_configuration_is_said_and_not_acted_upon() {
     std::fs::write(p.root.join("lakefile.toml"), "name = \"other\"\n").unwrap();
     let (again, events) = p.ask_with_events(json!({"op": "refresh_file", "path": "App/Opt.lean"})).await;
     assert_eq!(again["ok"], true);
-    assert!(messages(&events).iter().any(|m| m.contains("lean-beam shutdown")), "{events:?}");
+    assert!(
+        messages(&events).iter().any(|m| m.contains("`lakefile.toml`") && m.contains("lean-beam shutdown")),
+        "{events:?}"
+    );
     assert_eq!(lean(&p.ask(stats).await), true);
     p.drain().await;
 }

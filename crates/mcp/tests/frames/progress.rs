@@ -26,8 +26,16 @@ struct Row {
     document: bool,
 }
 
-const ROW: Row =
-    Row { tool: "", prepares: true, setup: false, file: false, status: true, path: true, diagnostics: false, document: false };
+const ROW: Row = Row {
+    tool: "",
+    prepares: true,
+    setup: false,
+    file: false,
+    status: true,
+    path: true,
+    diagnostics: false,
+    document: false,
+};
 const BARRIER: Row = Row { setup: true, file: true, diagnostics: true, document: true, ..ROW };
 const PROBE: Row = Row { setup: true, file: true, ..ROW };
 const READ: Row = Row { file: true, ..ROW };
@@ -61,7 +69,8 @@ const MATRIX: [Row; 22] = [
 /// Arguments that make the broker do what the script says.
 fn arguments(tool: &str, root: &str, script: &str) -> Value {
     let workspace = json!({ "root": root });
-    let handle = json!({ "workspaceId": format!("local:{root}"), "backend": "lean", "epoch": 1, "session": "s", "raw": {} });
+    let handle =
+        json!({ "workspaceId": format!("local:{root}"), "backend": "lean", "epoch": 1, "session": "s", "raw": {} });
     let mut args = json!({ "workspace": workspace, "path": format!("{script}.lean") });
     let mut add = |more: Value| args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let at = json!({ "version": 1, "line": 0, "character": 0 });
@@ -155,13 +164,22 @@ async fn the_matrix_with_a_token() {
             // 1, 26 (25 later), and the first done at 60; nothing after it, no Lake line either.
             expected.extend(["processing", "processing", "processed"]);
         }
-        assert_eq!(seen.progress.iter().map(|t| sort_of(t)).collect::<Vec<_>>(), expected, "{tool}: {:?}", seen.progress);
+        assert_eq!(
+            seen.progress.iter().map(|t| sort_of(t)).collect::<Vec<_>>(),
+            expected,
+            "{tool}: {:?}",
+            seen.progress
+        );
         assert!(seen.progress.iter().all(|t| t.contains(tool)), "{tool}: {:?}", seen.progress);
         let named = if tool.starts_with("lean_run") { "A.lean" } else { ".lean" };
         assert!(!row.path || seen.progress.iter().all(|t| t.contains(named)), "{tool}: {:?}", seen.progress);
         assert_eq!(seen.statuses.len(), 0, "{tool}: progress and status exclude each other");
         let levels: Vec<_> = seen.diagnostics.iter().map(|d| d["level"].as_str().unwrap()).collect();
-        assert_eq!(levels, if row.diagnostics { vec!["error", "warning", "info", "debug", "info"] } else { vec![] }, "{tool}");
+        assert_eq!(
+            levels,
+            if row.diagnostics { vec!["error", "warning", "info", "debug", "info"] } else { vec![] },
+            "{tool}"
+        );
         let result = &seen.answer["result"];
         assert_eq!(result["isError"], false, "{tool}: {}", seen.answer);
         assert_eq!(result["structuredContent"].get("document_progress").is_some(), row.document, "{tool}");
@@ -179,13 +197,16 @@ async fn the_matrix_without_a_token() {
         let fast = collect(&mut c, &modern_call(1, tool, arguments(tool, &root, "sleep 1900"), level.clone())).await;
         assert_eq!((fast.progress.len(), fast.statuses.len()), (0, 0), "{tool}");
         // Slow ones give one sign of life.
-        let slow = collect(&mut c, &modern_call("two", tool, arguments(tool, &root, "sleep 9000; lake 3"), level.clone())).await;
+        let slow =
+            collect(&mut c, &modern_call("two", tool, arguments(tool, &root, "sleep 9000; lake 3"), level.clone()))
+                .await;
         assert_eq!((slow.progress.len(), slow.statuses.len()), (0, usize::from(row.status)), "{tool}");
         if let Some(status) = slow.statuses.first() {
             assert_status(status, &row, "running");
         }
         // The first setup line is a reason where setup can be observed; elsewhere only time is.
-        let setup = collect(&mut c, &modern_call("two", tool, arguments(tool, &root, "lake 3; sleep 100"), level)).await;
+        let setup =
+            collect(&mut c, &modern_call("two", tool, arguments(tool, &root, "lake 3; sleep 100"), level)).await;
         assert_eq!(setup.statuses.len(), usize::from(row.setup), "{tool}");
         if let Some(status) = setup.statuses.first() {
             assert_status(status, &row, "preparing_dependencies");
@@ -233,7 +254,8 @@ async fn the_matrix_row_of_the_eviction() {
         } else {
             fake.gate_drops();
         }
-        c.send(&modern_call(2, "lean_drop_workspace", args, json!({ "io.modelcontextprotocol/logLevel": "notice" }))).await;
+        c.send(&modern_call(2, "lean_drop_workspace", args, json!({ "io.modelcontextprotocol/logLevel": "notice" })))
+            .await;
         let status = c.recv().await;
         assert_eq!(status["params"]["data"]["state"], "running");
         assert!(status["params"]["data"].get("path").is_none());
@@ -284,7 +306,10 @@ async fn the_log_level_table_in_both_families() {
             let levels: Vec<_> = seen.diagnostics.iter().map(|d| d["level"].as_str().unwrap()).collect();
             assert_eq!(levels, visible, "{level}");
             assert_eq!(seen.statuses.len(), usize::from(status), "{level}");
-            assert_eq!(seen.answer["result"]["structuredContent"]["readiness"], loud.answer["result"]["structuredContent"]["readiness"]);
+            assert_eq!(
+                seen.answer["result"]["structuredContent"]["readiness"],
+                loud.answer["result"]["structuredContent"]["readiness"]
+            );
         }
     }
 }
@@ -295,7 +320,8 @@ async fn a_legacy_level_counts_at_the_moment_of_emission() {
     let (fake, (_dir, root)) = (Fake::default(), project());
     let mut c = Client::start(fake.clone(), Options::default());
     c.initialize().await;
-    let set = |level: &str| json!({ "jsonrpc": "2.0", "id": 0, "method": "logging/setLevel", "params": { "level": level } });
+    let set =
+        |level: &str| json!({ "jsonrpc": "2.0", "id": 0, "method": "logging/setLevel", "params": { "level": level } });
     c.send(&call(1, "lean_sync", arguments("lean_sync", &root, "gate a; lake 1; diag 2"), json!({}))).await;
     fake.until(|f| f.active() == 1).await;
     c.ask(&set("error")).await;
@@ -329,7 +355,9 @@ async fn a_diagnostic_log_has_the_items_shape() {
 async fn tokens_come_back_as_they_were_spelled() {
     let (_dir, root) = project();
     let mut c = Client::start(Fake::default(), Options::default());
-    let line = modern_call(1, "lean_update", arguments("lean_update", &root, "ok"), json!({ "progressToken": "TOKEN" })).to_string();
+    let line =
+        modern_call(1, "lean_update", arguments("lean_update", &root, "ok"), json!({ "progressToken": "TOKEN" }))
+            .to_string();
     for token in ["0", "-1", "1.50", "1e3", "\"\"", "\"\\u0041\"", "123456789012345678901234567890"] {
         c.raw(&line.replace("\"TOKEN\"", token)).await;
         let note = c.line().await.unwrap();
@@ -348,9 +376,18 @@ async fn a_call_that_waits_for_its_turn_gives_its_status() {
     let mut c = Client::start(fake.clone(), Options::default());
     fake.gate_drops();
     c.send(&modern_call(1, "lean_drop_workspace", json!({ "workspace": { "root": root } }), json!({}))).await;
-    c.send(&modern_call(2, "lean_update", arguments("lean_update", &root, "x"), json!({ "io.modelcontextprotocol/logLevel": "info" }))).await;
+    c.send(&modern_call(
+        2,
+        "lean_update",
+        arguments("lean_update", &root, "x"),
+        json!({ "io.modelcontextprotocol/logLevel": "info" }),
+    ))
+    .await;
     let status = c.recv().await;
-    assert_eq!((&status["params"]["data"]["requestId"], &status["params"]["data"]["path"]), (&json!(2), &json!("x.lean")));
+    assert_eq!(
+        (&status["params"]["data"]["requestId"], &status["params"]["data"]["path"]),
+        (&json!(2), &json!("x.lean"))
+    );
     fake.open("drop");
     assert_eq!(c.recv().await["id"], 1);
     assert_eq!(c.recv().await["id"], 2);

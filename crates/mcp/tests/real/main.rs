@@ -54,7 +54,11 @@ async fn a_workspace_lives_and_is_dropped() {
     let _turn = TURN.lock().await;
     let ((dir, root), (_dir2, root2)) = (lean_project(), lean_project());
     let mut c = Client::start(engine(), Options::default());
-    assert_eq!(tool(&mut c, "beam_stats", json!({})).await["workspaces"], json!({}), "nothing is there before it is needed");
+    assert_eq!(
+        tool(&mut c, "beam_stats", json!({})).await["workspaces"],
+        json!({}),
+        "nothing is there before it is needed"
+    );
     assert_eq!(tool(&mut c, "beam_version", json!({})).await["runtime_active"], false);
 
     let sync = on(&root, json!({ "diagnostics_in_result": true, "diagnostic_scope": "all" }));
@@ -93,7 +97,11 @@ async fn a_workspace_lives_and_is_dropped() {
 
     std::fs::remove_dir_all(dir.path()).unwrap();
     assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["code"], "invalidInput");
-    assert_eq!(tool(&mut c, "lean_drop_workspace", evict).await["dropped"], true, "a folder that is gone can be dropped");
+    assert_eq!(
+        tool(&mut c, "lean_drop_workspace", evict).await["dropped"],
+        true,
+        "a folder that is gone can be dropped"
+    );
     std::fs::create_dir(dir.path()).unwrap();
     std::fs::write(dir.path().join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
     std::fs::write(dir.path().join("A.lean"), TEXT).unwrap();
@@ -116,7 +124,10 @@ async fn two_cold_roots_and_a_cancelled_probe() {
     for _ in 0..2 {
         let m = c.recv().await;
         let own = if m["id"] == 1 { &root } else { &root2 };
-        assert_eq!(m["result"]["structuredContent"], json!({ "workspace": { "root": own }, "version": 1, "changed": true }));
+        assert_eq!(
+            m["result"]["structuredContent"],
+            json!({ "workspace": { "root": own }, "version": 1, "changed": true })
+        );
     }
     assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["success"], true);
     c.send(&modern_call("loop", "lean_run_at", at(&root, "repeat (skip; have := 1)"), json!({}))).await;

@@ -48,7 +48,13 @@ const CANCELS: usize = 20;
 
 impl Storm {
     /// A storm about to begin.
-    pub fn new(client: Client, seed: u64, roots: [String; 2], probe: fn(&mut Random) -> Value, patience: Duration) -> Self {
+    pub fn new(
+        client: Client,
+        seed: u64,
+        roots: [String; 2],
+        probe: fn(&mut Random) -> Value,
+        patience: Duration,
+    ) -> Self {
         Self {
             client,
             random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),

@@ -280,7 +280,7 @@ impl Builder {
         for node in &plan.nodes {
             match &node.state {
                 State::Fresh(messages) if mode == Mode::Build => reporter.replayed(&node.module.name, messages),
-                State::Alien(olean) => reporter.failed(&node.module, "Running", None, &self.alien(olean)),
+                State::Alien(olean) => reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean)),
                 State::Gone => reporter.failed(&node.module, "Running", None, &gone(node)),
                 State::Fresh(_) | State::Kept | State::Stale(_) => {}
             }
@@ -322,7 +322,7 @@ impl Builder {
             match &node.state {
                 State::Fresh(messages) => reporter.replayed(&node.module.name, messages),
                 State::Kept => reporter.replayed(&node.module.name, &[]),
-                State::Alien(olean) => reporter.failed(&node.module, "Running", None, &self.alien(olean)),
+                State::Alien(olean) => reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean)),
                 State::Gone => reporter.failed(&node.module, "Running", None, &gone(node)),
                 State::Stale(_) => {}
             }
@@ -330,12 +330,12 @@ impl Builder {
         Run::new(plan, &compiler, &reporter, cancelled).go(jobs())
     }
 
-    fn alien(&self, olean: &AbsPath) -> String {
+    fn alien(&self, module: &Module, olean: &AbsPath) -> String {
         format!(
             "{} was made by another Lean than {} and is newer than its source, so it is left alone; use the toolchain that made it, or remove {}",
             olean.display_in(self.project.root()),
             self.toolchain.version,
-            self.project.root().join(".lake/build").display_in(self.project.root()),
+            module.build_dir.display_in(self.project.root()),
         )
     }
 

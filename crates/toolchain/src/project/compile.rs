@@ -1,5 +1,8 @@
 //! One module through one Lean process, into a folder of its own, and from there into the library folder.
 //!
+//! Not many modules in one process, though each process costs seconds under WebAssembly: importing a module runs what it says to
+//! `initialize`, and registering an option or attribute twice in one process is an error.
+//!
 //! * Nothing is seen in the library folder before the compiler has succeeded; then the files are renamed in as a set, between an open
 //!   record and a whole one. Whoever is killed in between leaves the open record, and the next build starts over.
 

@@ -139,6 +139,8 @@ pub(crate) struct PackageConfig {
     pub build_dir: PathBuf,
     /// Below the build folder.
     pub lean_lib_dir: PathBuf,
+    /// Where C files are, below the build folder.
+    pub ir_dir: PathBuf,
     pub packages_dir: PathBuf,
     pub settings: Settings,
     pub targets: Vec<Target>,
@@ -153,6 +155,7 @@ impl Default for PackageConfig {
             src_dir: ".".into(),
             build_dir: ".lake/build".into(),
             lean_lib_dir: "lib/lean".into(),
+            ir_dir: "ir".into(),
             packages_dir: ".lake/packages".into(),
             settings: Settings::default(),
             targets: Vec::new(),
@@ -188,6 +191,7 @@ impl PackageConfig {
             src_dir: folder("srcDir", default.src_dir)?,
             build_dir: folder("buildDir", default.build_dir)?,
             lean_lib_dir: folder("leanLibDir", default.lean_lib_dir)?,
+            ir_dir: folder("irDir", default.ir_dir)?,
             packages_dir: folder("packagesDir", default.packages_dir)?,
             settings: top.settings()?,
             targets: Vec::new(),
@@ -311,7 +315,7 @@ impl<'a> Keys<'a> {
     }
 
     fn target_name(&self) -> Result<ModuleName, ConfigError> {
-        let name = self.text("name")?.and_then(|text| ModuleName::of_target(&text));
+        let name = self.text("name")?.filter(|text| !text.is_empty()).and_then(|text| ModuleName::of_target(&text));
         name.ok_or_else(|| self.expected("name", "a name"))
     }
 

@@ -127,7 +127,6 @@ impl Reader<'_> {
             }
             self.pos += 1;
         }
-        // `«»` is a name to Lean's reader, but no file can be meant by it.
         ModuleName::from_parts(parts).ok_or("expected identifier")
     }
 

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-/// A module name, in parts without quotes: `A.«foo bar»` has the parts `A` and `foo bar`. Never empty, no part is empty.
+/// A module name, in parts without quotes: `A.«foo bar»` has the parts `A` and `foo bar`. There is at least one part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleName(Vec<String>);
 
 impl ModuleName {
-    /// A name of these parts; `None` if there is none or one is empty.
+    /// A name of these parts; `None` if there is none.
     #[must_use]
     pub fn from_parts(parts: Vec<String>) -> Option<Self> {
-        (!parts.is_empty() && parts.iter().all(|p| !p.is_empty())).then_some(Self(parts))
+        (!parts.is_empty()).then_some(Self(parts))
     }
 
     /// Reads a name as Lean writes it, `A.«foo bar».B`; `None` if it is none.
@@ -40,7 +40,7 @@ impl ModuleName {
     /// The module of a source file, given relative to its source folder: `A/B.lean`. `None` if it is no such file.
     #[must_use]
     pub fn of_path(relative: &Path) -> Option<Self> {
-        let stem = relative.file_name()?.to_str()?.strip_suffix(".lean")?;
+        let stem = relative.file_name()?.to_str()?.strip_suffix(".lean").filter(|stem| !stem.is_empty())?;
         let mut parts = Vec::new();
         for component in relative.parent()?.components() {
             match component {
@@ -54,10 +54,11 @@ impl ModuleName {
     }
 
     /// The file of this name with this ending (`lean`, `olean.server`), relative to a source or library folder. `None` for names that
-    /// mean no file below that folder, such as `«..».A`: a source text must not lead us elsewhere.
+    /// mean no file below that folder, such as `«..».A` and `«»`: a source text must not lead us elsewhere.
     #[must_use]
     pub fn path(&self, ending: &str) -> Option<PathBuf> {
-        let plain = |part: &String| part != "." && part != ".." && !part.contains(['/', '\\', '\0']);
+        let plain =
+            |part: &String| !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '\\', '\0']);
         if !self.0.iter().all(plain) {
             return None;
         }
@@ -110,7 +111,7 @@ impl fmt::Display for ModuleName {
 fn take_part(text: &str) -> Option<(String, &str)> {
     if let Some(quoted) = text.strip_prefix('«') {
         let (part, rest) = quoted.split_once('»')?;
-        return (!part.is_empty()).then(|| (part.to_owned(), rest));
+        return Some((part.to_owned(), rest));
     }
     if !text.starts_with(is_id_first) {
         return None;
@@ -155,12 +156,13 @@ mod tests {
             ("A.«foo bar».«1x»", &["A", "foo bar", "1x"]),
             ("Größe.α", &["Größe", "α"]),
             ("«foo.bar»", &["foo.bar"]),
+            ("A.«»", &["A", ""]),
         ] {
             let name = ModuleName::parse(text).unwrap();
             assert_eq!(name.parts(), parts);
             assert_eq!(name.to_string(), text);
         }
-        for text in ["", ".", "A.", "A..B", "1", "A.1", "λ", "a-b", "«»", "«a", "A B"] {
+        for text in ["", ".", "A.", "A..B", "1", "A.1", "λ", "a-b", "«a", "A B"] {
             assert_eq!(ModuleName::parse(text), None, "{text}");
         }
         assert_eq!(ModuleName::parse("«A».B").unwrap().to_string(), "A.B");
@@ -173,7 +175,7 @@ mod tests {
         let name = ModuleName::parse("A.«foo.bar»").unwrap();
         assert_eq!(name.path("olean.server").unwrap(), Path::new("A/foo.bar.olean.server"));
         assert_eq!(ModuleName::of_path(Path::new("./A/foo.bar.lean")), Some(name));
-        for text in ["«..».A", "A.«b/c»", "A.«.»"] {
+        for text in ["«..».A", "A.«b/c»", "A.«.»", "«»"] {
             assert_eq!(ModuleName::parse(text).unwrap().path("lean"), None, "{text}");
         }
         for path in ["A/B.txt", "../A.lean", "/A.lean", ".lean", "A"] {

@@ -115,6 +115,15 @@ pub(crate) struct Planner<'a> {
     pub env: &'a HostEnv,
 }
 
+/// What a text's imports contribute to its key.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// The workspace's modules with the keys of their artifacts, without repetition.
+    pub imports: Vec<(String, String)>,
+    /// All others.
+    pub others: Vec<String>,
+}
+
 /// What an import turns out to be.
 enum Found {
     Workspace(Module),
@@ -123,6 +132,21 @@ enum Found {
     /// Somewhere on the caller's search path.
     Outside(AbsPath),
     Nowhere,
+}
+
+impl Found {
+    /// Its share in the key of whoever imports it, unless it is of the workspace.
+    fn share(&self, name: &ModuleName) -> String {
+        match self {
+            // By time and size: these are files of another's making, of any size, and only compared with themselves.
+            Self::Outside(path) => {
+                let size = std::fs::metadata(path).map_or(0, |m| m.len());
+                format!("{} {size} {}", path.display(), modified(path).unwrap_or(0))
+            }
+            Self::Nowhere => format!("{name} nowhere"),
+            Self::Library | Self::Workspace(_) => String::new(),
+        }
+    }
 }
 
 /// A module whose imports are being followed.
@@ -218,13 +242,7 @@ impl Planner<'_> {
         };
         let resolve = |import: &super::header::Import| match self.resolve(&import.module) {
             Found::Workspace(module) => Imported::Workspace(module),
-            Found::Library => Imported::Other(String::new()),
-            Found::Outside(path) => {
-                // By time and size: these are files of another's making, of any size, and only compared with themselves.
-                let size = std::fs::metadata(&path).map_or(0, |m| m.len());
-                Imported::Other(format!("{} {size} {}", path.display(), modified(&path).unwrap_or(0)))
-            }
-            Found::Nowhere => Imported::Other(format!("{} nowhere", import.module)),
+            other => Imported::Other(other.share(&import.module)),
         };
         let header = source.header.imports.iter().map(resolve).collect();
         Ok(Open { module, source, header, next: 0, gone: false })
@@ -233,7 +251,7 @@ impl Planner<'_> {
     fn close(&self, open: Open, plan: &Plan, index: &HashMap<ModuleName, usize>) -> Node {
         let Open { module, source, header, gone, .. } = open;
         let mut deps = Vec::new();
-        let mut others = Vec::new();
+        let mut shares = Shares::default();
         for import in header {
             match import {
                 Imported::Workspace(dep) => {
@@ -241,16 +259,13 @@ impl Planner<'_> {
                         && !deps.contains(&n)
                     {
                         deps.push(n);
+                        shares.imports.push((dep.name.to_string(), plan.nodes[n].inputs.key.clone()));
                     }
                 }
-                Imported::Other(share) => others.push(share),
+                Imported::Other(share) => shares.others.push(share),
             }
         }
-        let imports = deps.iter().map(|&n| {
-            let dep = &plan.nodes[n];
-            (dep.module.name.to_string(), dep.inputs.key.clone())
-        });
-        let mut inputs = self.inputs(&module, &source, imports.collect(), &others);
+        let mut inputs = self.inputs(&module, &source, shares);
         let state = if gone { State::Gone } else { self.state(&module, &source, &deps, &inputs, plan) };
         if matches!(state, State::Kept) {
             // What importers are built against is this file, whatever it was made from.
@@ -260,14 +275,8 @@ impl Planner<'_> {
         Node { module, source, deps, inputs, state }
     }
 
-    /// All that determines the artifacts of a text, which imports workspace modules with these keys.
-    pub fn inputs(
-        &self,
-        module: &Module,
-        source: &Source,
-        imports: Vec<(String, String)>,
-        others: &[String],
-    ) -> Inputs {
+    /// All that determines the artifacts of a text with these imports.
+    pub fn inputs(&self, module: &Module, source: &Source, shares: Shares) -> Inputs {
         let settings: Vec<String> = module
             .options()
             .iter()
@@ -277,35 +286,32 @@ impl Planner<'_> {
         let settings = hash_of(settings.iter().map(String::as_str));
         let toolchain = self.toolchain.fingerprint.id();
         let name = module.name.to_string();
-        let fixed = [BUILDER, &toolchain, &name, &source.hash, &settings];
+        let Shares { imports, others } = shares;
+        let count = imports.len().to_string();
+        let fixed = [BUILDER, &toolchain, &name, &source.hash, &settings, &count];
         let links = imports.iter().flat_map(|(name, key)| [name.as_str(), key.as_str()]);
         let key = hash_of(fixed.into_iter().chain(links).chain(others.iter().map(String::as_str)));
         Inputs { key, toolchain, source: source.hash.clone(), settings, imports }
     }
 
-    /// The keys of the artifacts that a text's workspace imports have now, as recorded, and its other imports' shares in the key.
-    /// `Err` names an import whose artifact is nobody's or incomplete.
-    pub fn recorded(&self, header: &Header) -> Result<(Vec<(String, String)>, Vec<String>), ModuleName> {
-        let mut imports: Vec<(String, String)> = Vec::new();
-        let mut others = Vec::new();
+    /// What a text's imports contribute as their artifacts are now, whether or not those are fresh. `Err` names an import without an
+    /// artifact that is known to be whole.
+    pub fn recorded(&self, header: &Header) -> Result<Shares, ModuleName> {
+        let mut shares = Shares::default();
         for import in &header.imports {
             let name = import.module.to_string();
             match self.resolve(&import.module) {
                 Found::Workspace(module) => {
-                    if imports.iter().all(|(n, _)| *n != name) {
+                    if shares.imports.iter().all(|(n, _)| *n != name) {
                         let key = self.recorded_key(&module).ok_or_else(|| import.module.clone())?;
-                        imports.push((name, key));
+                        shares.imports.push((name, key));
                     }
                 }
-                Found::Library => others.push(String::new()),
-                Found::Outside(path) => {
-                    let size = std::fs::metadata(&path).map_or(0, |m| m.len());
-                    others.push(format!("{} {size} {}", path.display(), modified(&path).unwrap_or(0)));
-                }
                 Found::Nowhere => return Err(import.module.clone()),
+                other => shares.others.push(other.share(&import.module)),
             }
         }
-        Ok((imports, others))
+        Ok(shares)
     }
 
     fn recorded_key(&self, module: &Module) -> Option<String> {

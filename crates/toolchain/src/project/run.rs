@@ -46,6 +46,18 @@ enum Stop {
     Fs(FsError),
 }
 
+/// A thread that panics (the caller's callbacks may) takes the others with it; they would wait for its module for ever.
+struct Fuse<'a, 'b>(&'a Run<'b>);
+
+impl Drop for Fuse<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().stop.get_or_insert(Stop::Cancelled);
+            self.0.changed.notify_all();
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     pub fn new(
         plan: &'a Plan,
@@ -91,6 +103,7 @@ impl<'a> Run<'a> {
     }
 
     fn work(&self) {
+        let _fuse = Fuse(self);
         while let Some(n) = self.take() {
             let node = &self.plan.nodes[n];
             let begun = Instant::now();
@@ -98,17 +111,22 @@ impl<'a> Run<'a> {
             let stop = || (self.cancelled)() || self.lock().stop.is_some();
             let compiled = self.compiler.compile(node, &stop);
             let took = begun.elapsed();
+            // Told before the board knows, so that an importer is never told of before what it imports, and not under the board's lock: the
+            // callback is the caller's.
+            match &compiled {
+                Ok(Compiled::Done(messages)) => self.reporter.built(&node.module.name, took, messages),
+                Ok(Compiled::Failed(messages)) => {
+                    self.reporter.failed_with(&node.module, "Building", Some(took), messages);
+                }
+                _ => {}
+            }
             let mut board = self.lock();
             match compiled {
-                Ok(Compiled::Done(messages)) => {
+                Ok(Compiled::Done(_)) => {
                     board.good.insert(n);
                     board.built.push(n);
-                    self.reporter.built(&node.module.name, took, &messages);
                 }
-                Ok(Compiled::Failed(messages)) => {
-                    board.bad.insert(n);
-                    self.reporter.failed_with(&node.module, "Building", Some(took), &messages);
-                }
+                Ok(Compiled::Failed(_)) => drop(board.bad.insert(n)),
                 Ok(Compiled::Moved) => drop(board.stop.get_or_insert(Stop::Moved(node.module.name.clone()))),
                 Ok(Compiled::Stopped) => drop(board.stop.get_or_insert(Stop::Cancelled)),
                 Err(e) => drop(board.stop.get_or_insert(Stop::Fs(e))),

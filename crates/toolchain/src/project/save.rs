@@ -69,8 +69,8 @@ pub struct Saving {
 }
 
 impl Builder {
-    /// Begins a save: waits for builds of the same folder, then makes the module stale (synchronisation and save *steps of a save*: the old
-    /// trace goes before the artifacts are touched). The artifacts themselves are left as they are.
+    /// Begins a save: waits for builds of the same folder, then makes the module stale (spec *save*, step 5: the old trace goes before the
+    /// artifacts are touched). The artifacts themselves are left as they are.
     ///
     /// # Errors
     /// Before anything is written: cancelled, unsupported settings, no lock. Then: a trace that cannot be replaced.
@@ -126,17 +126,17 @@ impl Saving {
         let source = Source::of_text(text);
         let planner = self.builder.planner();
         let module = &self.module;
-        let (imports, others) = planner
+        let shares = planner
             .recorded(&source.header)
             .map_err(|import| SaveError::ImportNotBuilt { module: module.name.clone(), import })?;
         if let Some(Basis(basis)) = basis {
-            let moved = imports.iter().find(|(name, key)| basis.get(name).is_none_or(|was| was != key));
+            let moved = shares.imports.iter().find(|(name, key)| basis.get(name).is_none_or(|was| was != key));
             if let Some((import, _)) = moved {
                 return Err(SaveError::ImportMoved { module: module.name.clone(), import: import.clone() });
             }
         }
         let is_module = source.header.is_module;
-        let inputs = planner.inputs(module, &source, imports, &others);
+        let inputs = planner.inputs(module, &source, shares);
         let record = Record::of(module, is_module, Origin::Save, inputs, Vec::new())?;
         Trace::write(&self.trace, Some(record))?;
         Ok(self.trace.clone())
