@@ -19,9 +19,17 @@ fn split(line: &str) -> Vec<OsString> {
     out
 }
 
+fn about(topic: Topic) -> &'static str {
+    match topic {
+        Topic::All => "everything",
+        Topic::Verb(spec) => spec.name,
+        Topic::Mcp => "lean-beam-mcp",
+    }
+}
+
 fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
     match result {
-        Err(ArgError::Usage(why, verb)) => format!("usage of {}: {why}", verb.map_or("everything", |v| v.name)),
+        Err(ArgError::Usage(why, topic)) => format!("usage of {}: {why}", about(topic)),
         Err(ArgError::Value(why)) => format!("error: {why}"),
         Ok((globals, command)) => {
             let mut out = match command {
@@ -35,7 +43,7 @@ fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
                     let shown: Vec<_> = fields.split(", ").filter(|f| !all.contains(f)).collect();
                     format!("{} ({}) {}", call.typed, call.spec.name, shown.join(", "))
                 }
-                Command::Help(spec) => format!("help {}", spec.map_or("everything", |s| s.name)),
+                Command::Help(topic) => format!("help {}", about(topic)),
                 other => format!("{other:?}"),
             };
             if globals != Globals::default() {
@@ -47,7 +55,7 @@ fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
 }
 
 fn check(line: &str, expect: &Expect) {
-    expect.assert_eq(&meaning(parse(split(line), false)));
+    expect.assert_eq(&meaning(parse(split(line), Tool::Beam)));
 }
 
 #[test]
@@ -125,7 +133,7 @@ fn numbers_that_do_not_parse_are_named() {
 fn text_has_one_source() {
     let text = |words: &str, expect: &Expect| {
         let line = format!("run-at A 1 2 3 {words}");
-        let result = parse(split(&line), false);
+        let result = parse(split(&line), Tool::Beam);
         let shown = match result {
             Ok((_, Command::Verb(call))) => format!("{:?}", call.given.text),
             other => meaning(other),
@@ -212,7 +220,7 @@ fn commands_that_are_not_verbs() {
 
 #[test]
 fn the_client_tool() {
-    let check = |line: &str, expect: &Expect| expect.assert_eq(&meaning(parse(split(line), true)));
+    let check = |line: &str, expect: &Expect| expect.assert_eq(&meaning(parse(split(line), Tool::Client)));
     check(
         "--port 8765 request {}",
         &expect![[
@@ -226,20 +234,52 @@ fn the_client_tool() {
     check("request", &expect!["usage of everything: request: missing JSON|-"]);
     check("sync A", &expect!["usage of everything: expected request JSON|- or request-stream JSON|-"]);
     // The same, under the name of the product.
-    let inside = meaning(parse(split("client request {}"), false));
+    let inside = meaning(parse(split("client request {}"), Tool::Beam));
     assert!(inside.starts_with("Client("), "{inside}");
 }
 
 #[test]
 fn arguments_that_are_not_utf8_are_named() {
     let bad = OsString::from_vec(vec![b'A', 0xff]);
-    let line = |args: Vec<OsString>| meaning(parse(args, false));
+    let line = |args: Vec<OsString>| meaning(parse(args, Tool::Beam));
     assert_eq!(line(vec!["update".into(), bad.clone()]), "error: update: PATH is not valid UTF-8: A\u{fffd}");
     let words = ["run-at", "A", "1", "2", "3", "x"].map(OsString::from).into_iter().chain([bad.clone()]).collect();
     assert_eq!(line(words), "error: run-at: TEXT is not valid UTF-8: A\u{fffd}");
     // Where a path stays a path, it may be anything.
     assert!(matches!(
-        parse(["--root".into(), bad, "shutdown".into()], false),
+        parse(["--root".into(), bad, "shutdown".into()], Tool::Beam),
         Ok((Globals { root: Some(_), .. }, Command::Shutdown))
     ));
+}
+
+#[test]
+fn the_name_chooses_the_tool() {
+    for (name, tool) in [
+        ("lean-beam", Tool::Beam),
+        ("/opt/bin/lean-beam-mcp", Tool::Mcp),
+        ("bin/beam-client", Tool::Client),
+        ("", Tool::Beam),
+        ("lean-beam-mcp/lean-beam", Tool::Beam),
+    ] {
+        assert_eq!(Tool::of(OsStr::new(name)), tool, "{name}");
+    }
+}
+
+#[test]
+fn arguments_of_the_mcp_server() {
+    let check = |line: &str, expect: &Expect| {
+        let meant = meaning(parse(split(line), Tool::Mcp));
+        expect.assert_eq(&meant);
+        // The hidden subcommand is the same tool.
+        assert_eq!(meaning(parse(split(&format!("mcp {line}")), Tool::Beam)), meant);
+    };
+    check("", &expect![[""]]);
+    check("--lean-cmd embedded", &expect![[""]]);
+    check("--lean-cmd=/opt/lean/bin/lean --self-check A.lean", &expect![[""]]);
+    check("--nope --version", &expect![[""]]);
+    check("-h", &expect![[""]]);
+    check("--lean-cmd x help", &expect![[""]]);
+    check("--root /p", &expect![[""]]);
+    check("--self-check", &expect![[""]]);
+    check("serve", &expect![[""]]);
 }

@@ -54,7 +54,7 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
         control,
     };
     let mut engine = EngineConfig::new(root, args.workspace_id.clone(), ctx.env.clone());
-    engine.choice = match wish {
+    engine.settings.choice = match wish {
         Wish::Auto => Choice::Auto,
         Wish::Embedded => Choice::Embedded,
         Wish::Lean(path) => Choice::Lean(AbsPath::resolve(&ctx.cwd, path)),

@@ -56,6 +56,9 @@ async fn dispatch(
             let (result, progress) = barrier::sync(&doc, &request.args, events).await?;
             Ok((to_value(&result)?, Some(progress)))
         }
+        Op::Close if request.args.save_artifacts == Some(true) => {
+            Err(bad("close: saving is not available in this version"))
+        }
         Op::Close => {
             close(workspace, &request.args).await?;
             Ok((json!({ "closed": true }), None))
@@ -76,7 +79,15 @@ async fn dispatch(
         Op::DocumentSymbols => document_symbols(workspace, &request.args, events).await,
         Op::Todo => todo(workspace, &request.args, events).await,
         Op::CodeActionResolve => code_action_resolve(workspace, &request.args, events).await,
-        Op::OpenDocs | Op::Cancel | Op::Stats | Op::ResetStats | Op::Shutdown => Err(ErrorBody::new(
+        Op::SaveOlean => Err(bad("save_olean is not available in this version")),
+        Op::OpenDocs
+        | Op::Cancel
+        | Op::Stats
+        | Op::ResetStats
+        | Op::Shutdown
+        | Op::InitWorkspace
+        | Op::ListWorkspaces
+        | Op::DropWorkspace => Err(ErrorBody::new(
             FailureCode::InternalError,
             format!("`{}` is not a document operation", request.op.name()),
         )),

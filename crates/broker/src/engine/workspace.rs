@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_session::{CommandSpawn, DocumentInfo, IndexRoots, Session, SessionConfig, WorkerCommand};
-use beam_toolchain::{Choice, HostEnv, WorkerLaunch};
+use beam_toolchain::{Choice, WorkerLaunch};
 use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
 use beam_wire::{Backend, ErrorBody, FailureCode};
 
 use super::history::History;
 use super::ledger::{Basis, Ledger};
 use super::metrics::Metrics;
-use super::{EngineConfig, observe, source};
+use super::{EngineSettings, observe, source};
 use crate::qualify::Qualifier;
 
 #[derive(Debug)]
 pub(crate) struct Workspace {
     id: String,
     root: AbsPath,
-    env: HostEnv,
     choice: Choice,
-    cancel_grace: Duration,
+    settings: EngineSettings,
     lean: Mutex<Slot>,
     /// Whoever comes while a session is being started waits for that start instead of beginning another. Apart from the slot, so that
     /// `stats`, by which a daemon shows that it lives, is answered meanwhile.
@@ -67,13 +66,12 @@ impl Live {
 }
 
 impl Workspace {
-    pub(crate) fn new(config: &EngineConfig) -> Self {
+    pub(crate) fn new(id: &str, root: AbsPath, choice: Choice, settings: &EngineSettings) -> Self {
         Self {
-            id: config.workspace_id.clone(),
-            root: config.root.clone(),
-            env: config.env.clone(),
-            choice: config.choice.clone(),
-            cancel_grace: config.cancel_grace,
+            id: id.to_owned(),
+            root,
+            choice,
+            settings: settings.clone(),
             lean: Mutex::new(Slot::Idle { next_epoch: 1 }),
             starting: tokio::sync::Mutex::default(),
             lean_metrics: Metrics::default(),
@@ -87,6 +85,11 @@ impl Workspace {
 
     pub(crate) fn root(&self) -> &AbsPath {
         &self.root
+    }
+
+    /// Which toolchain it was told to use.
+    pub(crate) fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     pub(crate) fn metrics(&self, backend: Backend) -> &Metrics {
@@ -114,27 +117,27 @@ impl Workspace {
     }
 
     /// The session, started if none runs.
-    pub(crate) async fn live(&self) -> Result<Arc<Live>, ErrorBody> {
+    pub(crate) async fn live(&self) -> Result<Arc<Live>, SetupFailure> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
         let _only_one_starts = self.starting.lock().await;
         let epoch = match &*self.slot() {
             Slot::Running(live) => return Ok(Arc::clone(live)),
-            Slot::Closed => return Err(closing()),
+            Slot::Closed => return Err(SetupFailure::Closing),
             Slot::Idle { next_epoch } => *next_epoch,
         };
         let launch = self.prepare().await?;
         let index = index_roots(&self.root, &launch);
         let built = index.ileans.clone();
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
-        config.cancel_grace = self.cancel_grace;
+        config.cancel_grace = self.settings.cancel_grace;
         config.build_mode = beam_session::BuildMode::Always;
         config.index = index;
         let mut slot = self.slot();
         if matches!(*slot, Slot::Closed) {
             // Closed while it was being prepared; nothing has been started yet.
-            return Err(closing());
+            return Err(SetupFailure::Closing);
         }
         let session = Session::new(config);
         let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default() });
@@ -144,14 +147,14 @@ impl Workspace {
     }
 
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
-    async fn prepare(&self) -> Result<WorkerLaunch, ErrorBody> {
-        let (root, env, choice) = (self.root.clone(), self.env.clone(), self.choice.clone());
-        let prepared = tokio::task::spawn_blocking(move || {
+    async fn prepare(&self) -> Result<WorkerLaunch, SetupFailure> {
+        let (root, env, choice) = (self.root.clone(), self.settings.env.clone(), self.choice.clone());
+        tokio::task::spawn_blocking(move || {
             crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)
         })
         .await
-        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("looking for a Lean toolchain failed: {e}")))?;
-        prepared.map_err(|e| ErrorBody::new(FailureCode::InternalError, e.to_string()))
+        .map_err(|e| SetupFailure::Defect(e.to_string()))?
+        .map_err(SetupFailure::Toolchain)
     }
 
     /// Ends every session; later requests get none (R7).
@@ -220,9 +223,28 @@ impl Workspace {
     }
 }
 
-fn closing() -> ErrorBody {
-    let message = "the daemon is shutting down; run the command again to start a new one";
-    ErrorBody::new(FailureCode::RequestCancelled, message)
+/// Why a workspace has no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupFailure {
+    /// No usable toolchain, or the extension does not build on it.
+    #[error(transparent)]
+    Toolchain(#[from] crate::qualify::PrepareError),
+    /// The workspace was dropped, or the process is ending.
+    #[error("the workspace is being shut down; ask again to start it anew")]
+    Closing,
+    /// A defect of ours.
+    #[error("looking for a Lean toolchain failed: {0}")]
+    Defect(String),
+}
+
+impl From<SetupFailure> for ErrorBody {
+    fn from(e: SetupFailure) -> Self {
+        let code = match e {
+            SetupFailure::Closing => FailureCode::RequestCancelled,
+            SetupFailure::Toolchain(_) | SetupFailure::Defect(_) => FailureCode::InternalError,
+        };
+        Self::new(code, e.to_string())
+    }
 }
 
 /// What every open document's handles are bound to now.

@@ -28,7 +28,7 @@ pub fn engine() -> (Engine, AbsPath, AbsPath, tempfile::TempDir) {
     // Where tests put modules that they build themselves.
     let env = testing::shared_env().with("LEAN_PATH", root.join("built").as_path());
     let mut config = EngineConfig::new(root.clone(), WORKSPACE, env);
-    config.choice = Choice::Embedded;
+    config.settings.choice = Choice::Embedded;
     (Engine::new(config), installed.lean(), root, dir)
 }
 
