@@ -1,4 +1,5 @@
 //! The official Rust client, in each way it can begin.
+#![expect(deprecated, reason = "logging is deprecated in 2026-07-28, and both revisions still have it")]
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
