@@ -175,6 +175,17 @@ impl fmt::Display for PrepareError {
 
 impl std::error::Error for PrepareError {}
 
+/// A project's toolchain, and how workers are started on it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The toolchain.
+    pub toolchain: beam_toolchain::Toolchain,
+    /// The extension's build for it.
+    pub extension: beam_toolchain::Extension,
+    /// The command that starts a worker.
+    pub launch: WorkerLaunch,
+}
+
 /// From a project to the command that starts its workers: finds the toolchain, builds and qualifies the extension if that was not done yet. Blocking; minutes on first use.
 pub fn prepare(
     root: &AbsPath,
@@ -182,10 +193,11 @@ pub fn prepare(
     choice: &Choice,
     qualify: &dyn Qualify,
     progress: &dyn Progress,
-) -> Result<WorkerLaunch, PrepareError> {
+) -> Result<Prepared, PrepareError> {
     let toolchain = beam_toolchain::resolve(root, env, choice).map_err(PrepareError::Resolve)?;
     let store = Store::open(env).map_err(PrepareError::Store)?;
     let extension = beam_toolchain::ensure_extension(&toolchain, &store, env, qualify, progress)
         .map_err(PrepareError::Extension)?;
-    beam_toolchain::worker_launch(&toolchain, &extension, root, env).map_err(PrepareError::Launch)
+    let launch = beam_toolchain::worker_launch(&toolchain, &extension, root, env).map_err(PrepareError::Launch)?;
+    Ok(Prepared { toolchain, extension, launch })
 }

@@ -36,6 +36,8 @@ pub struct Globals {
     pub idle: Option<u64>,
     /// `--toolchain auto|embedded|PATH`
     pub toolchain: Option<Wish>,
+    /// `--no-build`
+    pub no_build: bool,
 }
 
 /// Which toolchain is wished for.
@@ -133,6 +135,8 @@ pub struct DaemonArgs {
     pub idle: Option<u64>,
     /// `--toolchain`
     pub toolchain: Option<Wish>,
+    /// `--no-build`
+    pub no_build: bool,
     /// `--config-hash`: what the client will look for.
     pub config_hash: Option<String>,
     /// `--control-dir`: the client's `BEAM_CONTROL_DIR`, made absolute there.
@@ -230,7 +234,12 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, tool: Tool) -> Result<(Gl
             "--port" => globals.port = Some(port(&value(name, inline, &mut rest)?)?),
             "--idle" => globals.idle = Some(number("--idle", &value(name, inline, &mut rest)?)?),
             "--toolchain" => globals.toolchain = Some(wish(value(name, inline, &mut rest)?)),
+<<<<<<< HEAD
             "--socket" if tool == Tool::Client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
+=======
+            "--no-build" if inline.is_none() => globals.no_build = true,
+            "--socket" if as_client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
+>>>>>>> w-lead
             _ => return Err(usage(format!("unknown option {first}"))),
         }
     }
@@ -493,6 +502,10 @@ fn daemon(rest: &mut Rest) -> Result<Command, ArgError> {
     let mut args = DaemonArgs::default();
     while let Some(name) = rest.pop_front() {
         let name = utf8(&name, "an option")?.to_owned();
+        if name == "--no-build" {
+            args.no_build = true;
+            continue;
+        }
         let taken = value(&name, None, rest)?;
         match name.as_str() {
             "--root" => args.root = PathBuf::from(taken),

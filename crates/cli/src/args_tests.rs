@@ -70,7 +70,7 @@ fn global_options_stand_before_the_command() {
     check(
         "--root /p --port=0 --idle 5 --toolchain embedded shutdown",
         &expect![[
-            r#"Shutdown with Globals { root: Some("/p"), port: Some(0), idle: Some(5), toolchain: Some(Embedded) }"#
+            r#"Shutdown with Globals { root: Some("/p"), port: Some(0), idle: Some(5), toolchain: Some(Embedded), no_build: false }"#
         ]],
     );
     check("--port 65536 stats", &expect![[r#"error: --port must be a whole number from 0 to 65535, not "65536""#]]);
@@ -224,7 +224,7 @@ fn the_client_tool() {
     check(
         "--port 8765 request {}",
         &expect![[
-            r#"Client(ClientArgs { stream: false, request: Inline("{}"), socket: None }) with Globals { root: None, port: Some(8765), idle: None, toolchain: None }"#
+            r#"Client(ClientArgs { stream: false, request: Inline("{}"), socket: None }) with Globals { root: None, port: Some(8765), idle: None, toolchain: None, no_build: false }"#
         ]],
     );
     check(

@@ -6,6 +6,7 @@ const GLOBALS: &str = "\
 options, before the command:
   --root PATH        the project; default: the nearest folder upwards with lean-toolchain or a lakefile
   --toolchain WHICH  auto (default), embedded, or the path of a lean; also BEAM_TOOLCHAIN
+  --no-build         build nothing: refuse files whose imports would have to be built; also BEAM_BUILD=never
   --idle SECONDS     a daemon that is started now ends after so long without a request; 0: never (default 1800)
   --port N           a daemon that is started now listens on 127.0.0.1:N as well (0: any), for token holders
 ";

@@ -111,13 +111,15 @@ impl Drainage {
 
     async fn write_all(&mut self, out: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         while let Some(Frame { line, about, _room }) = self.queue.recv().await {
-            if let About::Note(call) = &about
-                && call.is_cancelled()
-            {
-                continue;
-            }
+            let lease = match about {
+                About::Note(call) if call.is_cancelled() => continue,
+                About::Note(_) => None,
+                About::End(lease) => lease,
+            };
             out.write_all(&line).await?;
             out.flush().await?;
+            // The id is free from here on.
+            drop(lease);
         }
         Ok(())
     }

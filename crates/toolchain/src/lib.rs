@@ -23,6 +23,7 @@ pub mod launch;
 pub mod lock;
 mod process;
 pub mod progress;
+pub mod project;
 pub mod root;
 pub mod store;
 #[cfg(any(test, feature = "test-support"))]

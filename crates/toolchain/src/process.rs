@@ -69,6 +69,12 @@ pub enum RunError {
         /// What it was given.
         limit: Duration,
     },
+    /// The caller wanted it no more, and it was killed.
+    #[error("{program} was stopped")]
+    Stopped {
+        /// The program.
+        program: AbsPath,
+    },
     /// Its output or its end could not be read.
     #[error("lost track of {program}: {source}")]
     Lost {
@@ -113,6 +119,15 @@ impl Run {
 
     /// The same; `watch` sees what comes out of stdout as it comes, in pieces that need not be lines.
     pub fn capture_with(&self, env: &HostEnv, watch: &mut dyn FnMut(&[u8])) -> Result<Done, RunError> {
+        self.run(env, watch, &|| false)
+    }
+
+    /// Runs to the end, or until `stop` says so; it is asked some dozens of times a second.
+    pub fn capture_until(&self, env: &HostEnv, stop: &dyn Fn() -> bool) -> Result<Done, RunError> {
+        self.run(env, &mut |_| {}, stop)
+    }
+
+    fn run(&self, env: &HostEnv, watch: &mut dyn FnMut(&[u8]), stop: &dyn Fn() -> bool) -> Result<Done, RunError> {
         let mut child = self.spawn(env)?;
         let (tx, rx) = mpsc::channel();
         pump(child.stdout.take(), tx.clone(), Stream::Out);
@@ -124,10 +139,14 @@ impl Run {
             if let Some(status) = child.try_wait().map_err(|e| self.lost(e))? {
                 break status;
             }
-            if Instant::now() >= end {
+            let stopped = stop();
+            if stopped || Instant::now() >= end {
                 // Both may fail when it has ended in this very moment; the time is over all the same.
                 let _ignored = child.kill();
                 let _ignored = child.wait();
+                if stopped {
+                    return Err(RunError::Stopped { program: self.program.clone() });
+                }
                 return Err(RunError::TimedOut { program: self.program.clone(), limit: self.limit });
             }
             match rx.recv_timeout(nap) {
@@ -245,6 +264,17 @@ mod tests {
         let done = sh("head -c 9000000 /dev/zero; echo end >&2", Duration::from_secs(60)).unwrap();
         assert_eq!(done.stdout.len(), CAP);
         assert_eq!(done.stderr, "end\n");
+    }
+
+    #[test]
+    fn whoever_wants_it_no_more_gets_it_killed() {
+        let root = AbsPath::new("/").unwrap();
+        let env = HostEnv::capture();
+        let run = Run::new(&env.find_in_path("sh").unwrap(), &root).args(["-c", "exec sleep 60"]);
+        let begun = Instant::now();
+        let e = run.capture_until(&env, &|| begun.elapsed() > Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(e, RunError::Stopped { .. }), "{e}");
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! The engine: takes a request, runs it to its one end, and answers. The fronts (daemon, MCP) differ only in how they carry the frames.
 
 mod admission;
+mod authority;
 mod barrier;
 pub(crate) mod diagnostics;
 mod failure;
 mod history;
+mod imports;
+mod lake;
 mod ledger;
 mod metrics;
 mod observe;
 mod ops;
+mod save;
 mod source;
+mod staleness;
 mod workspace;
 mod workspaces;
 

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_session::{CommandSpawn, DocumentInfo, IndexRoots, Session, SessionConfig, WorkerCommand};
+use beam_toolchain::project::Project;
 use beam_toolchain::{Choice, WorkerLaunch};
 use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
 use beam_wire::{Backend, ErrorBody, FailureCode};
 
+use super::authority::Authority;
 use super::history::History;
+use super::imports::Imports;
 use super::ledger::{Basis, Ledger};
 use super::metrics::Metrics;
-use super::{EngineSettings, observe, source};
+use super::{BuildPolicy, EngineSettings, observe, source};
 use crate::qualify::Qualifier;
 
 #[derive(Debug)]
@@ -41,6 +44,13 @@ enum Slot {
     Closed,
 }
 
+/// What a session needs to be started.
+struct Ready {
+    launch: WorkerLaunch,
+    project: Arc<Project>,
+    authority: Arc<Authority>,
+}
+
 /// A running session and what belongs to its lifetime.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -48,7 +58,11 @@ pub(crate) struct Live {
     pub(crate) ledger: Ledger,
     /// Folders that may hold artifacts of the workspace's modules.
     built: Vec<AbsPath>,
+    pub(crate) project: Arc<Project>,
+    authority: Arc<Authority>,
     history: Mutex<History>,
+    /// The version of each document that was saved last.
+    checkpoints: Mutex<HashMap<AbsPath, u64>>,
 }
 
 impl Live {
@@ -58,6 +72,35 @@ impl Live {
         let artifact = format!("{}.olean", module.replace('.', "/"));
         let Some(written) = modified(source) else { return false };
         self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
+    }
+
+    /// Whether `lake build` means anything here.
+    pub(crate) fn has_lake(&self) -> bool {
+        self.authority.is_lake()
+    }
+
+    /// Who knows about this project's modules and their artifacts.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Whether files that the session depends on, and read at its start, have changed since. Reads a handful of small files. Blocking.
+    pub(crate) fn config_changed(&self) -> bool {
+        self.project.config_stamp_now() != *self.project.config_stamp()
+    }
+
+    fn checkpoints(&self) -> MutexGuard<'_, HashMap<AbsPath, u64>> {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A version was saved.
+    pub(crate) fn checkpointed(&self, path: &AbsPath, version: u64) {
+        self.checkpoints().insert(path.clone(), version);
+    }
+
+    /// A document's versions start over.
+    pub(crate) fn reopened(&self, path: &AbsPath) {
+        self.checkpoints().remove(path);
     }
 
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
@@ -127,12 +170,20 @@ impl Workspace {
             Slot::Closed => return Err(SetupFailure::Closing),
             Slot::Idle { next_epoch } => *next_epoch,
         };
-        let launch = self.prepare().await?;
-        let index = index_roots(&self.root, &launch);
+        let Ready { launch, project, authority } = self.prepare().await?;
+        let index = index_roots(&project, &launch);
         let built = index.ileans.clone();
+        let build = self.settings.build;
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
         config.cancel_grace = self.settings.cancel_grace;
-        config.build_mode = beam_session::BuildMode::Always;
+        config.build_mode = match build {
+            BuildPolicy::OnDemand => beam_session::BuildMode::Always,
+            BuildPolicy::Never => beam_session::BuildMode::Never,
+        };
+        if authority.knows_texts() {
+            let imports = Imports::new(Arc::clone(&project), Arc::clone(&authority), build);
+            config.setup = Some(Arc::new(imports));
+        }
         config.index = index;
         let mut slot = self.slot();
         if matches!(*slot, Slot::Closed) {
@@ -140,17 +191,28 @@ impl Workspace {
             return Err(SetupFailure::Closing);
         }
         let session = Session::new(config);
-        let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default() });
+        let live = Arc::new(Live {
+            session,
+            ledger: Ledger::default(),
+            built,
+            project,
+            authority,
+            history: Mutex::default(),
+            checkpoints: Mutex::default(),
+        });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)
     }
 
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
-    async fn prepare(&self) -> Result<WorkerLaunch, SetupFailure> {
+    async fn prepare(&self) -> Result<Ready, SetupFailure> {
         let (root, env, choice) = (self.root.clone(), self.settings.env.clone(), self.choice.clone());
         tokio::task::spawn_blocking(move || {
-            crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)
+            let prepared = crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)?;
+            let project = Arc::new(Project::read(&root));
+            let (authority, launch) = Authority::of(prepared, Arc::clone(&project), &env);
+            Ok(Ready { launch, project, authority: Arc::new(authority) })
         })
         .await
         .map_err(|e| SetupFailure::Defect(e.to_string()))?
@@ -176,6 +238,7 @@ impl Workspace {
                     epoch: live.session.epoch(),
                     open_doc_count: u64::try_from(docs.len()).unwrap_or(u64::MAX),
                     handle_count: live.ledger.count(&bases(&docs)),
+                    config_changed: live.config_changed(),
                 };
                 (stats, live.session.counters().worker_restarts)
             }
@@ -194,7 +257,9 @@ impl Workspace {
         let lean = match self.running() {
             Some(live) => {
                 let docs = live.session.documents().await;
-                let mut files: Vec<_> = docs.into_iter().map(|doc| self.open_doc(doc)).collect();
+                let saved = live.checkpoints().clone();
+                let mut files: Vec<_> =
+                    docs.into_iter().map(|doc| self.open_doc(saved.get(&doc.path).copied(), doc)).collect();
                 files.sort_by(|a, b| a.path.cmp(&b.path));
                 OpenDocs { active: true, files }
             }
@@ -203,7 +268,7 @@ impl Workspace {
         PerBackend { lean, rocq: OpenDocs { active: false, files: Vec::new() } }
     }
 
-    fn open_doc(&self, doc: DocumentInfo) -> OpenDoc {
+    fn open_doc(&self, saved: Option<u64>, doc: DocumentInfo) -> OpenDoc {
         let disk_status = match source::read(&doc.path) {
             Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => {
                 DiskStatus::MatchesTracked
@@ -216,7 +281,7 @@ impl Workspace {
             uri: doc.uri,
             version: doc.version,
             disk_status,
-            checkpointed: false,
+            checkpointed: disk_status == DiskStatus::MatchesTracked && saved == Some(doc.version),
             path: Some(doc.path.display_in(&self.root)),
             file_progress: doc.progress.map(observe::progress),
         }
@@ -253,14 +318,14 @@ fn bases(docs: &[DocumentInfo]) -> HashMap<AbsPath, Basis> {
 }
 
 /// Where references of closed files are found: built modules and sources, of the workspace first, then of what is on Lean's paths.
-fn index_roots(root: &AbsPath, launch: &WorkerLaunch) -> IndexRoots {
+fn index_roots(project: &Project, launch: &WorkerLaunch) -> IndexRoots {
     let on_path = |name: &str| -> Vec<AbsPath> {
         let value = launch.env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         std::env::split_paths(&value.unwrap_or_default()).filter_map(|p| AbsPath::new(p).ok()).collect()
     };
-    let mut ileans = vec![root.join(".lake/build/lib/lean")];
+    let mut ileans = project.lib_dirs();
     ileans.extend(on_path("LEAN_PATH"));
-    let mut sources = vec![root.clone()];
+    let mut sources = project.source_dirs();
     sources.extend(on_path("LEAN_SRC_PATH"));
     IndexRoots { ileans, sources }
 }

@@ -1,0 +1,29 @@
+//! Projects: their configuration as far as it can be read without Lake, and a small builder for toolchains that have no Lake.
+//!
+//! Owns: which module a file is and which file a module is, what a text imports, and the artifacts that the builder makes or that a
+//! file worker has saved.
+//!
+//! Must never: write a source, write outside of build folders, or guess what a `lakefile.lean` says.
+
+mod builder;
+mod compile;
+mod config;
+mod header;
+mod layout;
+mod name;
+mod native;
+mod plan;
+mod report;
+mod run;
+mod save;
+mod source;
+mod trace;
+
+pub use builder::{Basis, BuildError, Builder, Ensured, FailedModule, Mode, ModuleStatus, NeedsBuild, Outcome};
+pub use config::{ConfigError, LeanOption, OptionValue};
+pub use header::{Header, Import, imports_of};
+pub use layout::{ConfigKind, ConfigStamp, Module, Project};
+pub use name::ModuleName;
+pub use native::{NativeBuild, native_needs_build};
+pub use plan::Why;
+pub use save::{SaveError, Saving};
