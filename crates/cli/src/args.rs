@@ -234,12 +234,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, tool: Tool) -> Result<(Gl
             "--port" => globals.port = Some(port(&value(name, inline, &mut rest)?)?),
             "--idle" => globals.idle = Some(number("--idle", &value(name, inline, &mut rest)?)?),
             "--toolchain" => globals.toolchain = Some(wish(value(name, inline, &mut rest)?)),
-<<<<<<< HEAD
-            "--socket" if tool == Tool::Client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
-=======
             "--no-build" if inline.is_none() => globals.no_build = true,
-            "--socket" if as_client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
->>>>>>> w-lead
+            "--socket" if tool == Tool::Client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
             _ => return Err(usage(format!("unknown option {first}"))),
         }
     }

@@ -273,13 +273,21 @@ fn arguments_of_the_mcp_server() {
         // The hidden subcommand is the same tool.
         assert_eq!(meaning(parse(split(&format!("mcp {line}")), Tool::Beam)), meant);
     };
-    check("", &expect![[""]]);
-    check("--lean-cmd embedded", &expect![[""]]);
-    check("--lean-cmd=/opt/lean/bin/lean --self-check A.lean", &expect![[""]]);
-    check("--nope --version", &expect![[""]]);
-    check("-h", &expect![[""]]);
-    check("--lean-cmd x help", &expect![[""]]);
-    check("--root /p", &expect![[""]]);
-    check("--self-check", &expect![[""]]);
-    check("serve", &expect![[""]]);
+    check("", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: false })"]);
+    check(
+        "--lean-cmd embedded",
+        &expect![[r#"Mcp(McpArgs { lean_cmd: Some("embedded"), self_check: None, version: false })"#]],
+    );
+    check(
+        "--lean-cmd=/opt/lean/bin/lean --self-check A.lean",
+        &expect![[
+            r#"Mcp(McpArgs { lean_cmd: Some("/opt/lean/bin/lean"), self_check: Some("A.lean"), version: false })"#
+        ]],
+    );
+    check("--nope --version", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: true })"]);
+    check("-h", &expect!["help lean-beam-mcp"]);
+    check("--lean-cmd x help", &expect!["help lean-beam-mcp"]);
+    check("--root /p", &expect!["usage of lean-beam-mcp: unexpected argument --root"]);
+    check("--self-check", &expect!["usage of lean-beam-mcp: --self-check needs a value"]);
+    check("serve", &expect!["usage of lean-beam-mcp: unexpected argument serve"]);
 }

@@ -4,7 +4,8 @@
 //! that is the broker's.
 //!
 //! Invariants:
-//! * **C1** stdout is the answer, stderr all else: [`ui::answer`] is the only writer of stdout.
+//! * **C1** stdout is the answer, stderr all else: [`ui::answer`] is the only writer of stdout, but for the MCP server, whose frames
+//!   are its answers.
 //! * **C2** exit codes come from one exhaustive match: [`error::exit_code`].
 
 pub mod args;

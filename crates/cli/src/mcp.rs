@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use beam_base::{AbsPath, CancelToken};
-use beam_broker::{Engine, EngineSettings};
+use beam_broker::{BuildPolicy, Engine, EngineSettings};
 use beam_mcp::Options;
 use beam_mcp::self_check::{self, SelfCheck};
 use tokio::signal::unix::{SignalKind, signal};
@@ -121,6 +121,7 @@ fn serve(ctx: &Context) -> Result<Ending, CliError> {
     options.stop = stop.clone();
     let mut settings = EngineSettings::new(ctx.env.clone());
     settings.choice = ctx.choice();
+    settings.build = if ctx.no_build()? { BuildPolicy::Never } else { BuildPolicy::OnDemand };
     // Two threads: the work is done by Lean's own processes, and idle threads cost memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -307,3 +307,7 @@ impl Drop for Server {
         let _reaped = self.child.wait();
     }
 }
+
+#[cfg(test)]
+#[path = "self_check_tests.rs"]
+mod tests;

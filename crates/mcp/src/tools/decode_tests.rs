@@ -115,7 +115,7 @@ fn every_tool_insists_on_what_is_required() {
             match outcome {
                 Ok(_) => assert!(!argument.required, "{}: {}", tool.name, argument.name),
                 Err(e) => {
-                    assert!(argument.required && e.message.contains(&argument.name), "{}: {}", tool.name, e.message)
+                    assert!(argument.required && e.message.contains(&argument.name), "{}: {}", tool.name, e.message);
                 }
             }
         }

@@ -79,7 +79,11 @@ impl FeedbackCall {
         }
         let report = match feedback::report(&self.input, &context) {
             Ok(report) => report,
-            Err(e) => return ToolError::invalid_input(format!("{}: {e}", self.tool)).into(),
+            Err(e) => {
+                let code = if e.is_input() { "invalidInput" } else { "internalError" };
+                let message = format!("{}: {e}", self.tool);
+                return ToolError { code: code.to_owned(), message, data: None }.into();
+            }
         };
         let mut structured = report.to_value();
         if !self.confidential() {
@@ -228,5 +232,14 @@ mod tests {
         assert!(dir.starts_with(&format!("{}/.beam/feedback/", project.root())), "{dir}");
         assert!(Path::new(dir).join("card.md").is_file());
         assert!(Path::new(out.structured["zip_path"].as_str().unwrap()).is_file());
+    }
+
+    /// What the caller could not have known is not called their input.
+    #[test]
+    fn a_bundle_that_cannot_be_written_is_no_fault_of_the_input() {
+        let project = Project::new();
+        std::fs::write(project.root().join(".beam"), "a file where the folder should be").unwrap();
+        let out = project.report(json!({ "bundle": "dir" }), Known::default());
+        assert!(out.is_error && out.structured["code"] == "internalError", "{}", out.structured);
     }
 }

@@ -13,7 +13,7 @@ use super::table::{Hint, Kind, Operation, TOOLS, Tool};
 
 const SPECULATIVE: &str = "Speculative, not persisted: to keep the text, edit and save the file first, then lean_update or lean_sync. \
      No OS sandbox: Lean code may do IO.";
-const SLOW: &str = "Progress: _meta.progressToken, else one beam.status log if slow.";
+const SLOW: &str = "Progress: _meta.progressToken, else one beam.status if slow.";
 const SOURCE: &str = "Beam never edits .lean source; the client does.";
 
 /// The `tools` array, in the table's order, made once.
@@ -228,7 +228,21 @@ fn property(argument: &Argument) -> Value {
     if let Some(about) = about(argument) {
         schema["description"] = about.into();
     }
+    if let Of::Field(field) = argument.of
+        && let Some(default) = default(field)
+    {
+        schema["default"] = default;
+    }
     schema
+}
+
+/// What an absent argument means, where that is a value.
+fn default(of: Field) -> Option<Value> {
+    match of {
+        field::DIAGNOSTIC_SCOPE => Some("errors".into()),
+        field::INCLUDE_DECLARATION => Some(true.into()),
+        _ => None,
+    }
 }
 
 /// Words for what a name does not say.
@@ -243,8 +257,6 @@ fn about(argument: &Argument) -> Option<&'static str> {
         field::VERSION => "of lean_update or lean_sync",
         field::CHARACTER => "UTF-16 units; lines and characters from 0",
         field::HANDLE => "a next_handle, unchanged",
-        field::DIAGNOSTIC_SCOPE => "default errors",
-        field::INCLUDE_DECLARATION => "default true",
         field::SUGGEST => "run_at_text; default basic",
         field::KINDS => "default all",
         field::DIAGNOSTICS_IN_RESULT => "as diagnostics.items",

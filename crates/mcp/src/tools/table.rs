@@ -193,7 +193,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         Hint::None,
         PREPARATION,
         "Beam does not upload or submit anything: this returns a report about a problem with Beam itself as Markdown. bundle also writes \
-         files under the project's .beam/feedback. confidential leaves out all that would be collected from the project.",
+         files under the project's .beam/feedback. confidential collects nothing from the project.",
     ),
     utility(
         "lean_drop_workspace",

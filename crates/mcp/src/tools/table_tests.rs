@@ -22,7 +22,8 @@ const EXECUTING: [&str; 4] = ["lean_run_at", "lean_run_at_handle", "lean_run_wit
 
 #[test]
 fn the_list_fits_into_twenty_kilobytes() {
-    let bytes = list_json().get().len();
+    // The envelope around it takes up to two hundred more.
+    let bytes = list_json().get().len() + 200;
     assert!(bytes <= 20_000, "{bytes} bytes");
 }
 
@@ -178,7 +179,8 @@ fn schemas_are_closed_and_flat() {
                     "description",
                     "enum",
                     "items",
-                    "minimum"
+                    "minimum",
+                    "default"
                 ]
                 .contains(&key.as_str()),
                 "{path}: {key}"
@@ -340,7 +342,7 @@ fn one_tool_in_full() {
     expect![[r#"
         {
           "name": "lean_todo",
-          "description": "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at run_at_position. Waits for the whole file. Progress: _meta.progressToken, else one beam.status log if slow. Beam never edits .lean source; the client does.",
+          "description": "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at run_at_position. Waits for the whole file. Progress: _meta.progressToken, else one beam.status if slow. Beam never edits .lean source; the client does.",
           "inputSchema": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",

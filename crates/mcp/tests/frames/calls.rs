@@ -111,7 +111,12 @@ async fn canonical_aliases_share_a_runtime() {
     let other = tempfile::tempdir().unwrap();
     let link = other.path().join("link");
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-    for alias in [root.clone(), link.to_str().unwrap().to_owned(), format!("{root}/./"), format!("{root}/../{}", root.rsplit('/').next().unwrap())] {
+    for alias in [
+        root.clone(),
+        link.to_str().unwrap().to_owned(),
+        format!("{root}/./"),
+        format!("{root}/../{}", root.rsplit('/').next().unwrap()),
+    ] {
         let answer = c.ask(&modern_call(1, "lean_run_at", run_at(&alias, "ok"), json!({}))).await;
         assert_eq!(answer["result"]["structuredContent"]["workspace"], json!({ "root": root }), "{alias}");
     }
@@ -122,7 +127,8 @@ async fn canonical_aliases_share_a_runtime() {
 #[tokio::test(start_paused = true)]
 async fn workspaces_come_and_go() {
     let ((mut c, fake), (dir, root), (_dir2, root2)) = (start().await, project(), project());
-    let drop_it = |root: &str| modern_call(9, "lean_drop_workspace", json!({ "workspace": { "root": root } }), json!({}));
+    let drop_it =
+        |root: &str| modern_call(9, "lean_drop_workspace", json!({ "workspace": { "root": root } }), json!({}));
     let never = c.ask(&drop_it(&root)).await;
     assert_eq!(
         never["result"]["structuredContent"],
@@ -153,7 +159,9 @@ async fn a_drop_with_bad_arguments_evicts_nothing() {
     let ((mut c, fake), (_dir, root)) = (start().await, project());
     c.initialize().await;
     c.ask(&call(1, "lean_run_at", run_at(&root, "ok"), json!({}))).await;
-    for args in [json!({}), json!({ "workspace": { "root": "x" } }), json!({ "workspace": { "root": root }, "path": "A.lean" })] {
+    for args in
+        [json!({}), json!({ "workspace": { "root": "x" } }), json!({ "workspace": { "root": root }, "path": "A.lean" })]
+    {
         let answer = c.ask(&call(2, "lean_drop_workspace", args, json!({ "progressToken": "t" }))).await;
         assert_eq!(answer["result"]["structuredContent"]["code"], "invalidInput");
     }

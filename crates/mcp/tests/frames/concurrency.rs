@@ -50,7 +50,13 @@ async fn calls_overlap_and_answer_out_of_order() {
 #[tokio::test(start_paused = true)]
 async fn m4_a_cancelled_call_says_nothing_more_and_frees_its_id() {
     let ((mut c, fake), (_dir, root)) = (start(), project());
-    c.send(&modern_call("a", "lean_run_at", run_at(&root, "gate x; file 1 false; hang"), json!({ "progressToken": 1 }))).await;
+    c.send(&modern_call(
+        "a",
+        "lean_run_at",
+        run_at(&root, "gate x; file 1 false; hang"),
+        json!({ "progressToken": 1 }),
+    ))
+    .await;
     assert_eq!(c.recv().await["method"], "notifications/progress");
     fake.until(|f| f.active() == 1).await;
     c.send(&cancel("a")).await;

@@ -86,8 +86,20 @@ async fn ids_come_back_as_they_were_spelled() {
     let mut c = start().await;
     let discover = modern(0, "server/discover", json!({}), json!({}))["params"].to_string();
     for id in [
-        "0", "-0", "1", "1.0", "10e-1", "1e400", "1E999999999", "-7", "123456789012345678901234567890", r#""""#, r#""1""#,
-        r#""\u0031""#, r#""a\/b""#, r#""ü""#,
+        "0",
+        "-0",
+        "1",
+        "1.0",
+        "10e-1",
+        "1e400",
+        "1E999999999",
+        "-7",
+        "123456789012345678901234567890",
+        r#""""#,
+        r#""1""#,
+        r#""\u0031""#,
+        r#""a\/b""#,
+        r#""ü""#,
     ] {
         c.raw(&format!(r#"{{"id":{id},"jsonrpc":"2.0","method":"server/discover","params":{discover}}}"#)).await;
         let line = c.line().await.unwrap();

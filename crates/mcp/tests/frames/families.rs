@@ -136,7 +136,10 @@ async fn modern_metadata_is_checked_in_every_request() {
         assert_eq!(c.code(&request.to_string()).await, -32602, "{missing}");
     }
     // Incomplete metadata is told before a wrong version, a wrong version before an unknown method.
-    c.raw(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"nope","params":{{"_meta":{{"{P}protocolVersion":"1999-01-01"}}}}}}"#)).await;
+    c.raw(&format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"nope","params":{{"_meta":{{"{P}protocolVersion":"1999-01-01"}}}}}}"#
+    ))
+    .await;
     assert_eq!(c.recv().await["error"]["code"], -32602);
     let mut request = modern(1, "nope", json!({}), json!({}));
     request["params"]["_meta"][format!("{P}protocolVersion")] = json!("1999-01-01");
@@ -184,7 +187,10 @@ async fn modern_results_are_stamped_and_cacheable_where_nothing_depends_on_anybo
     );
     let list = c.ask(&modern(2, "tools/list", json!({}), json!({}))).await;
     let result = &list["result"];
-    assert_eq!((&result["resultType"], &result["ttlMs"], &result["cacheScope"]), (&json!("complete"), &json!(3_600_000), &json!("public")));
+    assert_eq!(
+        (&result["resultType"], &result["ttlMs"], &result["cacheScope"]),
+        (&json!("complete"), &json!(3_600_000), &json!("public"))
+    );
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"], info);
     assert!(result["tools"].as_array().unwrap().len() > 20);
     let call = c.ask(&modern_call(3, "beam_version", json!({}), json!({}))).await;
@@ -207,12 +213,20 @@ async fn legacy_results_carry_nothing_of_the_modern_ones() {
         })
     );
     c.raw(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    assert_eq!(c.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).await, json!({ "jsonrpc": "2.0", "id": 2, "result": {} }));
+    assert_eq!(
+        c.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).await,
+        json!({ "jsonrpc": "2.0", "id": 2, "result": {} })
+    );
     // Parameters may be left out.
     let list = c.ask(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/list" })).await;
     assert_eq!(list["result"].as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
-    let call = c.ask(&json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": { "name": "beam_version" } })).await;
-    assert_eq!(call["result"].as_object().unwrap().keys().collect::<Vec<_>>(), ["content", "structuredContent", "isError"]);
+    let call = c
+        .ask(&json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": { "name": "beam_version" } }))
+        .await;
+    assert_eq!(
+        call["result"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["content", "structuredContent", "isError"]
+    );
 }
 
 /// A malformed `initialize` or `notifications/initialized` changes nothing.
@@ -286,8 +300,18 @@ async fn parameter_objects_are_closed() {
     ] {
         assert_eq!(c.code(&bare(method, &params)).await, -32602, "{method} {params}");
     }
-    assert_eq!(c.code(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"beam_version","name":"beam_stats"}}"#).await, -32602);
-    let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"beam_version","arguments":{{"a":{}{}}}}}}}"#, "[".repeat(5000), "]".repeat(5000));
+    assert_eq!(
+        c.code(
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"beam_version","name":"beam_stats"}}"#
+        )
+        .await,
+        -32602
+    );
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"beam_version","arguments":{{"a":{}{}}}}}}}"#,
+        "[".repeat(5000),
+        "]".repeat(5000)
+    );
     assert_eq!(c.code(&deep).await, -32602);
 
     let mut c = at(Stand::Modern).await;

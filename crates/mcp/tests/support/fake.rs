@@ -204,7 +204,8 @@ impl Service for Fake {
             return Response::failed(ErrorBody::new(FailureCode::InvalidParams, "there is no such workspace"));
         }
         if script.ends_with("fail") {
-            let error = ErrorBody::new(FailureCode::ContentModified, "on purpose").with_data(json!({ "currentVersion": 2 }));
+            let error =
+                ErrorBody::new(FailureCode::ContentModified, "on purpose").with_data(json!({ "currentVersion": 2 }));
             return Response::failed(error);
         }
         answer(&request, &script, big)
