@@ -1,5 +1,5 @@
 import LeanBeam.RunAt
-import LeanBeam.Barrier
+import LeanBeam.Save
 import LeanBeam.Todo
 import Lean.Server.FileWorker
 

@@ -56,7 +56,8 @@ def awaitDocument (doc : EditableDocument) (stop : Stop) : EIO RequestError (Lis
   stop.await (Compat.reported doc)
   stop.await (Compat.allCommands doc)
 
-private def judge (doc : EditableDocument) (commands : List Snapshots.Snapshot) : BaseIO SaveReadiness := do
+/-- The verdict on a finished version. -/
+def judge (doc : EditableDocument) (commands : List Snapshots.Snapshot) : BaseIO SaveReadiness := do
   let diagnostics ← visibleDiagnostics doc
   let verdict : SaveReadiness := {
     version := doc.meta.version

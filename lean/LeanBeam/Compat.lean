@@ -1,4 +1,6 @@
 import Lean.Server.FileWorker.RequestHandling
+-- For the C code: whichever module has it in a release, Lean's own command line imports it.
+import Lean.Shell
 
 /-!
 # Access to Lean that differs between releases
@@ -120,5 +122,41 @@ def metaContext : Meta.Context := {
 /-- Messages that nothing has shown yet. -/
 def unreported (log : MessageLog) : Array Message :=
   if log.hasUnreported then log.unreported.toArray else #[]
+
+/-- What stands behind the last command, as a batch compile takes it; waits for it. -/
+def finalState? (doc : EditableDocument) : Option Elab.Command.State :=
+  Lean.Language.Lean.waitForFinalCmdState? doc.initSnap
+
+/-- The messages of each snapshot together with the command they belong to. -/
+partial def commandMessages (tree : SnapshotTree) (stx? : Option Syntax := none) : Array (Option Syntax × MessageLog) :=
+  tree.children.foldl (init := #[(stx?, tree.element.diagnostics.msgLog)]) fun all child =>
+    all ++ commandMessages child.get (child.stx? <|> stx?)
+
+/-- The environment as a batch compile writes it: later releases put the linters' messages in. -/
+def withLints (doc : EditableDocument) (env : Environment) : IO Environment := by
+  first
+  | exact do return (← Linter.recordLints doc.meta.text env (commandMessages (snapshotTree doc)))
+  | exact (fun _ => pure env) doc
+
+/-- Writes the `.olean`, and for a file with a `module` header the rest of its family, named after the first. -/
+def writeModule (env : Environment) (options : Options) (olean : System.FilePath) : IO Unit := by
+  first
+  | exact Lean.writeModule (writeIR := !(Compiler.compiler.postponeCompile.get options)) env olean
+  | exact (fun _ => Lean.writeModule env olean) options
+
+/-- The text of the `.ilean` that a batch compile writes. From the trees of whole commands: those of their parts, which a server keeps
+as well, do not know the declaration they stand in. -/
+def ilean (doc : EditableDocument) (commands : List Snapshots.Snapshot) (module : Name) : IO String := do
+  let trees := commands.toArray.flatMap fun command => (infoTrees command).get.toArray
+  let (references, decls) ← (findModuleRefs doc.meta.text trees (localVars := false)).toLspModuleRefs
+  let ilean : Ilean := { module, directImports := collectImports ⟨doc.initSnap.stx⟩, references, decls }
+  return (toJson ilean).compress
+
+/-- The text of the C file that a batch compile writes. -/
+def emitC (env : Environment) (options : Options) : IO String := by
+  first
+  | exact (fun _ => IO.ofExcept (IR.emitC env env.mainModule)) options
+  | exact Prod.fst <$> (Compiler.LCNF.emitC env.mainModule).toIO { fileName := "", fileMap := default, options } { env }
+  | exact (fun _ _ => throw (IO.userError "writing C is not known for this release of Lean")) env options
 
 end LeanBeam.Compat

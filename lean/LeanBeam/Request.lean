@@ -11,7 +11,8 @@ the outcome of a request that was cancelled or overtaken by an edit. Must never 
 2. The work of a request runs on a dedicated thread: Lean's pool has as many threads as the machine has cores, and a few
    sleeping or looping probes in it would stop the elaboration of the file and all other probes.
 3. A cancelled request is answered `requestCancelled`, and one whose document was edited `contentModified`, whatever the work
-   had come to; and only after the work has really stopped, so that a client can tell a worker that refuses to stop.
+   had come to; and only after the work has really stopped, so that a client can tell a worker that refuses to stop. The one
+   exception is work that cannot be undone (`settled`): it is answered as done.
 4. Waiting for the file never outlives the request: a version that is replaced may leave tasks that never finish.
 
 An error cannot carry `data`: Lean's `RequestError` has a code and a message only (4.28 to 4.36). A version mismatch is marked by
@@ -100,13 +101,14 @@ def checkDocument (uri : String) (version? : Option Nat) : RequestM EditableDocu
               message := s!"documentVersionMismatch: expected version {version}, the document is at version {doc.meta.version}" }
   return doc
 
-/-- Runs the work of a request on its own thread. -/
-def onOwnThread (work : Stop → RequestM α) : RequestM (RequestTask α) := do
+/-- Runs the work of a request on its own thread. With `settled`, work that has come to its end is answered as what it is. -/
+def onOwnThread (work : Stop → RequestM α) (settled : Bool := false) : RequestM (RequestTask α) := do
   let stop ← Stop.watch (← read).cancelTk
   RequestM.asTask do
     stop.check
     let a ← work stop
-    stop.check
+    unless settled do
+      stop.check
     return a
 
 /-- Registers a request, once per process: a document that imports this very extension (its own sources, say) runs the

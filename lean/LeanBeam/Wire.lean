@@ -58,6 +58,35 @@ structure BarrierParams where
   version : Nat
   deriving FromJson
 
+/-- Names its document as the barrier does (`uri` and `version`), or as the other requests do (`textDocument`). -/
+structure ReadinessParams where
+  textDocument : DocumentAtVersion
+
+instance : FromJson ReadinessParams where
+  fromJson? json := return { textDocument := ← (json.getObjValAs? _ "textDocument").orElseLazy fun _ => fromJson? json }
+
+/-- Absolute paths. All that Lean can write is named, whether or not it will be: what the module has no use for is removed, so that
+no part of an older family stays beside a newer one. -/
+structure SaveOutputs where
+  olean : String
+  ilean : String
+  oleanServer? : Option String := none
+  oleanPrivate? : Option String := none
+  ir? : Option String := none
+  /-- From the release on that splits the `.ir` file. -/
+  irSig? : Option String := none
+  c? : Option String := none
+  deriving FromJson
+
+structure SaveParams where
+  textDocument : DocumentAtVersion
+  /-- The text that the client means; see `SaveReadiness.textHash`. -/
+  textHash : String
+  /-- The module that the client takes the file for. -/
+  module : String
+  outputs : SaveOutputs
+  deriving FromJson
+
 structure TodoParams where
   textDocument : DocumentAtVersion
   range : Lsp.Range
@@ -78,6 +107,10 @@ instance : Lsp.FileSource GoalsParams where
 instance : Lsp.FileSource BarrierParams where
   fileSource p := Lsp.fileSource (⟨p.uri⟩ : Lsp.TextDocumentIdentifier)
 
+instance : Lsp.FileSource ReadinessParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource SaveParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource TodoParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 
@@ -149,6 +182,37 @@ structure BarrierResult where
   version : Nat
   directImports : Array String
   saveReadiness : SaveReadiness
+  deriving ToJson
+
+structure ReadinessResult where
+  version : Nat
+  saveReadiness : SaveReadiness
+  deriving ToJson
+
+/-- One artifact that was written. -/
+structure SavedFile where
+  path : String
+  /-- Lake's content hash, 16 lower-case hex digits. -/
+  hash : String
+  deriving ToJson
+
+structure SavedFiles where
+  olean : SavedFile
+  ilean : SavedFile
+  oleanServer? : Option SavedFile := none
+  oleanPrivate? : Option SavedFile := none
+  ir? : Option SavedFile := none
+  irSig? : Option SavedFile := none
+  c? : Option SavedFile := none
+  deriving ToJson
+
+structure SaveResult where
+  version : Nat
+  textHash : String
+  module : String
+  /-- Whether the file has a `module` header, and so a family of artifacts. -/
+  isModule : Bool
+  written : SavedFiles
   deriving ToJson
 
 structure TodoItem where

@@ -13,8 +13,13 @@
 //! * **R7** shutdown: stop admitting, cancel, drain to a deadline, kill.
 //! * **R8** a daemon is alive if it answers, whatever a pid file says.
 
+pub use engine::diagnostics::is_setup_line;
+// What a front says to an engine: it needs no arrow to the toolchain crate for that.
+pub use beam_toolchain::{Choice, HostEnv, root};
+
 pub mod daemon;
 mod engine;
+pub mod feedback;
 pub mod qualify;
 
-pub use engine::{Engine, EngineConfig};
+pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure};

@@ -4,19 +4,22 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use beam_wire::field;
 use beam_wire::request::GoalsMode;
 use beam_wire::verb::{Arg, VerbSpec};
 use beam_wire::{Backend, Op};
 
+use crate::help::Topic;
+use crate::mcp::{self, McpArgs};
+
 /// Why the arguments are no command.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ArgError {
     /// No such command or option, or too few or too many arguments: usage is shown.
     #[error("{0}")]
-    Usage(String, Option<&'static VerbSpec>),
+    Usage(String, Topic),
     /// An argument that does not mean anything: its name is in the message.
     #[error("{0}")]
     Value(String),
@@ -33,6 +36,8 @@ pub struct Globals {
     pub idle: Option<u64>,
     /// `--toolchain auto|embedded|PATH`
     pub toolchain: Option<Wish>,
+    /// `--no-build`
+    pub no_build: bool,
 }
 
 /// Which toolchain is wished for.
@@ -50,8 +55,8 @@ pub enum Wish {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Command {
-    /// Usage on stderr; of one verb or of everything.
-    Help(Option<&'static VerbSpec>),
+    /// Usage on stderr.
+    Help(Topic),
     /// `version`
     Version,
     /// A verb of the table.
@@ -77,6 +82,31 @@ pub enum Command {
     Daemon(DaemonArgs),
     /// `beam-client`, or internal `client`.
     Client(ClientArgs),
+    /// `lean-beam-mcp`, or internal `mcp`.
+    Mcp(McpArgs),
+}
+
+/// Which tool the program was started as (D5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// `lean-beam`, or any other name.
+    Beam,
+    /// `beam-client`
+    Client,
+    /// `lean-beam-mcp`
+    Mcp,
+}
+
+impl Tool {
+    /// What the program's name says.
+    #[must_use]
+    pub fn of(program: &OsStr) -> Self {
+        match Path::new(program).file_name().and_then(OsStr::to_str) {
+            Some("beam-client") => Self::Client,
+            Some("lean-beam-mcp") => Self::Mcp,
+            _ => Self::Beam,
+        }
+    }
 }
 
 /// `toolchain …`
@@ -105,6 +135,8 @@ pub struct DaemonArgs {
     pub idle: Option<u64>,
     /// `--toolchain`
     pub toolchain: Option<Wish>,
+    /// `--no-build`
+    pub no_build: bool,
     /// `--config-hash`: what the client will look for.
     pub config_hash: Option<String>,
     /// `--control-dir`: the client's `BEAM_CONTROL_DIR`, made absolute there.
@@ -179,12 +211,15 @@ pub struct Given {
     pub hold: bool,
 }
 
-type Rest = VecDeque<OsString>;
+pub(crate) type Rest = VecDeque<OsString>;
 
-/// Reads everything behind the program's name. `as_client` when it was started as `beam-client`.
-pub fn parse(args: impl IntoIterator<Item = OsString>, as_client: bool) -> Result<(Globals, Command), ArgError> {
+/// Reads everything behind the program's name.
+pub fn parse(args: impl IntoIterator<Item = OsString>, tool: Tool) -> Result<(Globals, Command), ArgError> {
     let mut rest: Rest = args.into_iter().collect();
     let mut globals = Globals::default();
+    if tool == Tool::Mcp {
+        return Ok((globals, mcp::parse(rest)?));
+    }
     let mut socket = None;
     while let Some(first) = rest.front().and_then(|a| a.to_str()).filter(|a| a.starts_with('-')).map(str::to_owned) {
         rest.pop_front();
@@ -193,31 +228,32 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, as_client: bool) -> Resul
             None => (first.as_str(), None),
         };
         match name {
-            "-h" | "--help" => return Ok((globals, Command::Help(None))),
+            "-h" | "--help" => return Ok((globals, Command::Help(Topic::All))),
             "--version" => return Ok((globals, Command::Version)),
             "--root" => globals.root = Some(PathBuf::from(value(name, inline, &mut rest)?)),
             "--port" => globals.port = Some(port(&value(name, inline, &mut rest)?)?),
             "--idle" => globals.idle = Some(number("--idle", &value(name, inline, &mut rest)?)?),
             "--toolchain" => globals.toolchain = Some(wish(value(name, inline, &mut rest)?)),
-            "--socket" if as_client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
+            "--no-build" if inline.is_none() => globals.no_build = true,
+            "--socket" if tool == Tool::Client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
             _ => return Err(usage(format!("unknown option {first}"))),
         }
     }
     let Some(name) = rest.pop_front() else {
-        return Ok((globals, Command::Help(None)));
+        return Ok((globals, Command::Help(Topic::All)));
     };
     let name = utf8(&name, "the command")?.to_owned();
-    let command = if as_client { client(&name, rest, socket) } else { command(&name, rest) }?;
+    let command = if tool == Tool::Client { client(&name, rest, socket) } else { command(&name, rest) }?;
     Ok((globals, command))
 }
 
 fn command(name: &str, mut rest: Rest) -> Result<Command, ArgError> {
     let command = match name {
         "help" => match rest.pop_front() {
-            None => Command::Help(None),
+            None => Command::Help(Topic::All),
             Some(verb) => {
                 let verb = utf8(&verb, "the command")?.to_owned();
-                Command::Help(Some(find_verb(&verb).ok_or_else(|| usage(format!("unknown command {verb}")))?))
+                Command::Help(Topic::Verb(find_verb(&verb).ok_or_else(|| usage(format!("unknown command {verb}")))?))
             }
         },
         "version" => Command::Version,
@@ -231,6 +267,7 @@ fn command(name: &str, mut rest: Rest) -> Result<Command, ArgError> {
         "toolchain" => toolchain(&mut rest)?,
         "quickstart" => quickstart(&mut rest)?,
         "daemon" => daemon(&mut rest)?,
+        "mcp" => return mcp::parse(rest),
         "client" => {
             let socket = match take_if(&mut rest, &["--socket"]) {
                 Some(_) => Some(PathBuf::from(value("--socket", None, &mut rest)?)),
@@ -245,7 +282,7 @@ fn command(name: &str, mut rest: Rest) -> Result<Command, ArgError> {
         },
     };
     match rest.front() {
-        Some(first) if first == "--help" || first == "-h" => Ok(Command::Help(None)),
+        Some(first) if first == "--help" || first == "-h" => Ok(Command::Help(Topic::All)),
         Some(extra) => Err(usage(format!("{name}: unexpected argument {}", extra.display()))),
         None => Ok(command),
     }
@@ -261,7 +298,7 @@ fn find_verb(name: &str) -> Option<&'static VerbSpec> {
 
 fn verb(spec: &'static VerbSpec, typed: &str, mut rest: Rest) -> Result<Command, ArgError> {
     if rest.len() == 1 && (rest[0] == "--help" || rest[0] == "-h") {
-        return Ok(Command::Help(Some(spec)));
+        return Ok(Command::Help(Topic::Verb(spec)));
     }
     let mut given = Given::default();
     let mut options = Vec::new();
@@ -281,7 +318,7 @@ fn verb(spec: &'static VerbSpec, typed: &str, mut rest: Rest) -> Result<Command,
 /// Errors of a verb show its usage, and its name as typed.
 fn in_verb(error: ArgError, spec: &'static VerbSpec, typed: &str) -> ArgError {
     match error {
-        ArgError::Usage(why, _) => ArgError::Usage(format!("{typed}: {why}"), Some(spec)),
+        ArgError::Usage(why, _) => ArgError::Usage(format!("{typed}: {why}"), Topic::Verb(spec)),
         ArgError::Value(why) => ArgError::Value(format!("{typed}: {why}")),
     }
 }
@@ -419,7 +456,7 @@ fn client(name: &str, mut rest: Rest, socket: Option<PathBuf>) -> Result<Command
     let stream = match name {
         "request" => false,
         "request-stream" => true,
-        "help" => return Ok(Command::Help(None)),
+        "help" => return Ok(Command::Help(Topic::All)),
         _ => return Err(usage("expected request JSON|- or request-stream JSON|-")),
     };
     let request = json(&mut rest, Arg::CodeAction, false).map_err(|_| usage(format!("{name}: missing JSON|-")))?;
@@ -440,7 +477,7 @@ fn toolchain(rest: &mut Rest) -> Result<Command, ArgError> {
         Some("list") => ToolchainCommand::List,
         Some("remove") => ToolchainCommand::Remove(word().ok_or_else(usage)?),
         Some("path") => ToolchainCommand::Path(word().ok_or_else(usage)?),
-        Some("--help" | "-h") => return Ok(Command::Help(None)),
+        Some("--help" | "-h") => return Ok(Command::Help(Topic::All)),
         _ => return Err(usage()),
     };
     Ok(Command::Toolchain(command))
@@ -461,6 +498,10 @@ fn daemon(rest: &mut Rest) -> Result<Command, ArgError> {
     let mut args = DaemonArgs::default();
     while let Some(name) = rest.pop_front() {
         let name = utf8(&name, "an option")?.to_owned();
+        if name == "--no-build" {
+            args.no_build = true;
+            continue;
+        }
         let taken = value(&name, None, rest)?;
         match name.as_str() {
             "--root" => args.root = PathBuf::from(taken),
@@ -489,7 +530,7 @@ fn backend(word: Option<OsString>) -> Backend {
     if word.is_some_and(|w| w == "rocq") { Backend::Rocq } else { Backend::Lean }
 }
 
-fn wish(word: OsString) -> Wish {
+pub(crate) fn wish(word: OsString) -> Wish {
     match word.to_str() {
         Some("auto") => Wish::Auto,
         Some("embedded") => Wish::Embedded,
@@ -498,7 +539,7 @@ fn wish(word: OsString) -> Wish {
 }
 
 /// An option's value, behind its equals sign or as the next argument.
-fn value(name: &str, inline: Option<OsString>, rest: &mut Rest) -> Result<OsString, ArgError> {
+pub(crate) fn value(name: &str, inline: Option<OsString>, rest: &mut Rest) -> Result<OsString, ArgError> {
     inline.or_else(|| rest.pop_front()).ok_or_else(|| usage(format!("{name} needs a value")))
 }
 
@@ -531,7 +572,7 @@ fn utf8<'a>(word: &'a OsStr, name: &str) -> Result<&'a str, ArgError> {
 }
 
 fn usage(why: impl Into<String>) -> ArgError {
-    ArgError::Usage(why.into(), None)
+    ArgError::Usage(why.into(), Topic::All)
 }
 
 #[cfg(test)]

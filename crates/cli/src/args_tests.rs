@@ -19,9 +19,17 @@ fn split(line: &str) -> Vec<OsString> {
     out
 }
 
+fn about(topic: Topic) -> &'static str {
+    match topic {
+        Topic::All => "everything",
+        Topic::Verb(spec) => spec.name,
+        Topic::Mcp => "lean-beam-mcp",
+    }
+}
+
 fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
     match result {
-        Err(ArgError::Usage(why, verb)) => format!("usage of {}: {why}", verb.map_or("everything", |v| v.name)),
+        Err(ArgError::Usage(why, topic)) => format!("usage of {}: {why}", about(topic)),
         Err(ArgError::Value(why)) => format!("error: {why}"),
         Ok((globals, command)) => {
             let mut out = match command {
@@ -35,7 +43,7 @@ fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
                     let shown: Vec<_> = fields.split(", ").filter(|f| !all.contains(f)).collect();
                     format!("{} ({}) {}", call.typed, call.spec.name, shown.join(", "))
                 }
-                Command::Help(spec) => format!("help {}", spec.map_or("everything", |s| s.name)),
+                Command::Help(topic) => format!("help {}", about(topic)),
                 other => format!("{other:?}"),
             };
             if globals != Globals::default() {
@@ -47,7 +55,7 @@ fn meaning(result: Result<(Globals, Command), ArgError>) -> String {
 }
 
 fn check(line: &str, expect: &Expect) {
-    expect.assert_eq(&meaning(parse(split(line), false)));
+    expect.assert_eq(&meaning(parse(split(line), Tool::Beam)));
 }
 
 #[test]
@@ -62,7 +70,7 @@ fn global_options_stand_before_the_command() {
     check(
         "--root /p --port=0 --idle 5 --toolchain embedded shutdown",
         &expect![[
-            r#"Shutdown with Globals { root: Some("/p"), port: Some(0), idle: Some(5), toolchain: Some(Embedded) }"#
+            r#"Shutdown with Globals { root: Some("/p"), port: Some(0), idle: Some(5), toolchain: Some(Embedded), no_build: false }"#
         ]],
     );
     check("--port 65536 stats", &expect![[r#"error: --port must be a whole number from 0 to 65535, not "65536""#]]);
@@ -125,7 +133,7 @@ fn numbers_that_do_not_parse_are_named() {
 fn text_has_one_source() {
     let text = |words: &str, expect: &Expect| {
         let line = format!("run-at A 1 2 3 {words}");
-        let result = parse(split(&line), false);
+        let result = parse(split(&line), Tool::Beam);
         let shown = match result {
             Ok((_, Command::Verb(call))) => format!("{:?}", call.given.text),
             other => meaning(other),
@@ -212,11 +220,11 @@ fn commands_that_are_not_verbs() {
 
 #[test]
 fn the_client_tool() {
-    let check = |line: &str, expect: &Expect| expect.assert_eq(&meaning(parse(split(line), true)));
+    let check = |line: &str, expect: &Expect| expect.assert_eq(&meaning(parse(split(line), Tool::Client)));
     check(
         "--port 8765 request {}",
         &expect![[
-            r#"Client(ClientArgs { stream: false, request: Inline("{}"), socket: None }) with Globals { root: None, port: Some(8765), idle: None, toolchain: None }"#
+            r#"Client(ClientArgs { stream: false, request: Inline("{}"), socket: None }) with Globals { root: None, port: Some(8765), idle: None, toolchain: None, no_build: false }"#
         ]],
     );
     check(
@@ -226,20 +234,60 @@ fn the_client_tool() {
     check("request", &expect!["usage of everything: request: missing JSON|-"]);
     check("sync A", &expect!["usage of everything: expected request JSON|- or request-stream JSON|-"]);
     // The same, under the name of the product.
-    let inside = meaning(parse(split("client request {}"), false));
+    let inside = meaning(parse(split("client request {}"), Tool::Beam));
     assert!(inside.starts_with("Client("), "{inside}");
 }
 
 #[test]
 fn arguments_that_are_not_utf8_are_named() {
     let bad = OsString::from_vec(vec![b'A', 0xff]);
-    let line = |args: Vec<OsString>| meaning(parse(args, false));
+    let line = |args: Vec<OsString>| meaning(parse(args, Tool::Beam));
     assert_eq!(line(vec!["update".into(), bad.clone()]), "error: update: PATH is not valid UTF-8: A\u{fffd}");
     let words = ["run-at", "A", "1", "2", "3", "x"].map(OsString::from).into_iter().chain([bad.clone()]).collect();
     assert_eq!(line(words), "error: run-at: TEXT is not valid UTF-8: A\u{fffd}");
     // Where a path stays a path, it may be anything.
     assert!(matches!(
-        parse(["--root".into(), bad, "shutdown".into()], false),
+        parse(["--root".into(), bad, "shutdown".into()], Tool::Beam),
         Ok((Globals { root: Some(_), .. }, Command::Shutdown))
     ));
+}
+
+#[test]
+fn the_name_chooses_the_tool() {
+    for (name, tool) in [
+        ("lean-beam", Tool::Beam),
+        ("/opt/bin/lean-beam-mcp", Tool::Mcp),
+        ("bin/beam-client", Tool::Client),
+        ("", Tool::Beam),
+        ("lean-beam-mcp/lean-beam", Tool::Beam),
+    ] {
+        assert_eq!(Tool::of(OsStr::new(name)), tool, "{name}");
+    }
+}
+
+#[test]
+fn arguments_of_the_mcp_server() {
+    let check = |line: &str, expect: &Expect| {
+        let meant = meaning(parse(split(line), Tool::Mcp));
+        expect.assert_eq(&meant);
+        // The hidden subcommand is the same tool.
+        assert_eq!(meaning(parse(split(&format!("mcp {line}")), Tool::Beam)), meant);
+    };
+    check("", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: false })"]);
+    check(
+        "--lean-cmd embedded",
+        &expect![[r#"Mcp(McpArgs { lean_cmd: Some("embedded"), self_check: None, version: false })"#]],
+    );
+    check(
+        "--lean-cmd=/opt/lean/bin/lean --self-check A.lean",
+        &expect![[
+            r#"Mcp(McpArgs { lean_cmd: Some("/opt/lean/bin/lean"), self_check: Some("A.lean"), version: false })"#
+        ]],
+    );
+    check("--nope --version", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: true })"]);
+    check("-h", &expect!["help lean-beam-mcp"]);
+    check("--lean-cmd x help", &expect!["help lean-beam-mcp"]);
+    check("--root /p", &expect!["usage of lean-beam-mcp: unexpected argument --root"]);
+    check("--self-check", &expect!["usage of lean-beam-mcp: --self-check needs a value"]);
+    check("serve", &expect!["usage of lean-beam-mcp: unexpected argument serve"]);
 }

@@ -22,7 +22,7 @@ pub const IDLE_SECONDS: u64 = 30 * 60;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Variables that speak to one command and not to the daemon it may start.
-const PERSONAL: &[&str] = &["BEAM_REQUEST_ID", "BEAM_PROGRESS", "BEAM_DEBUG_TEXT", "BEAM_TOOLCHAIN"];
+const PERSONAL: &[&str] = &["BEAM_REQUEST_ID", "BEAM_PROGRESS", "BEAM_DEBUG_TEXT", "BEAM_TOOLCHAIN", "BEAM_BUILD"];
 
 /// The surroundings of one command.
 #[derive(Debug, Clone)]
@@ -132,13 +132,27 @@ impl Context {
         }
     }
 
+    /// Whether nothing may be built: `--no-build`, or `BEAM_BUILD=never`.
+    pub fn no_build(&self) -> Result<bool, CliError> {
+        match self.env.var_os("BEAM_BUILD") {
+            _ if self.globals.no_build => Ok(true),
+            None => Ok(false),
+            Some(word) if word == "never" => Ok(true),
+            Some(word) if word == "auto" || word.is_empty() => Ok(false),
+            // A misspelt `never` must not build.
+            Some(word) => {
+                Err(CliError::Value(format!("BEAM_BUILD must be never or auto, not {:?}", word.display().to_string())))
+            }
+        }
+    }
+
     /// The daemon that a command in this project wants.
     pub fn wanted(&self, root: &AbsPath) -> Result<Wanted, CliError> {
         let program = std::env::current_exe()
             .map_err(|e| e.to_string())
             .and_then(|p| AbsPath::new(p).map_err(|e| e.to_string()))
             .map_err(|e| CliError::Value(format!("cannot find this program's own file: {e}")))?;
-        let config_hash = start::config_hash(root, VERSION, &identity(&program), &self.toolchain_key(root));
+        let config_hash = start::config_hash(root, VERSION, &identity(&program), &self.settings_key(root)?);
         let idle = self.globals.idle.unwrap_or(IDLE_SECONDS);
         let mut args: Vec<std::ffi::OsString> = vec!["daemon".into()];
         let mut option = |name: &str, value: std::ffi::OsString| args.extend([name.into(), value]);
@@ -147,12 +161,16 @@ impl Context {
         option("--config-hash", config_hash.clone().into());
         option("--idle", idle.to_string().into());
         option("--toolchain", self.choice_text().into());
+        let no_build = self.no_build()?;
         if let Some(port) = self.globals.port {
             option("--port", port.to_string().into());
         }
         if let Some(base) = self.env.var_os("BEAM_CONTROL_DIR") {
             // The daemon lives in the root: a relative path would mean another place there.
             option("--control-dir", AbsPath::resolve(&self.cwd, Path::new(base)).as_path().into());
+        }
+        if no_build {
+            args.push("--no-build".into());
         }
         Ok(Wanted {
             workspace_id: WORKSPACE.to_owned(),
@@ -164,12 +182,13 @@ impl Context {
         })
     }
 
-    /// Everything that decides on the toolchain and costs next to nothing to read: this is asked on every command.
-    fn toolchain_key(&self, root: &AbsPath) -> String {
+    /// Everything that decides on the toolchain and its use, and costs next to nothing to read: this is asked on every command.
+    fn settings_key(&self, root: &AbsPath) -> Result<String, CliError> {
         let file = std::fs::read(root.join("lean-toolchain")).unwrap_or_default();
         let store = Store::open(&self.env).map(|s| s.home().to_string()).unwrap_or_default();
         let pinned = self.env.var("ELAN_TOOLCHAIN").unwrap_or_default();
-        format!("{}\0{}\0{store}\0{pinned}", self.choice_text(), blake3::hash(&file).to_hex())
+        let build = if self.no_build()? { "never" } else { "auto" };
+        Ok(format!("{}\0{}\0{store}\0{pinned}\0{build}", self.choice_text(), blake3::hash(&file).to_hex()))
     }
 }
 

@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_broker::EngineConfig;
 use beam_broker::daemon::serve::{self, Config};
 use beam_broker::daemon::{Control, HostPaths, Registry, listener, start};
+use beam_broker::{BuildPolicy, EngineConfig};
 use beam_toolchain::Choice;
 use tracing_subscriber::EnvFilter;
 
@@ -54,7 +54,9 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
         control,
     };
     let mut engine = EngineConfig::new(root, args.workspace_id.clone(), ctx.env.clone());
-    engine.choice = match wish {
+    // The client has read the variable; what it decided comes as an option.
+    engine.settings.build = if args.no_build { BuildPolicy::Never } else { BuildPolicy::OnDemand };
+    engine.settings.choice = match wish {
         Wish::Auto => Choice::Auto,
         Wish::Embedded => Choice::Embedded,
         Wish::Lean(path) => Choice::Lean(AbsPath::resolve(&ctx.cwd, path)),

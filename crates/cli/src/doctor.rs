@@ -1,19 +1,20 @@
 //! `doctor`: which Lean, extension and daemon would be used, and why. Reads only: builds nothing, starts nothing.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_broker::daemon::incident;
 use beam_broker::daemon::start::{self, Probe};
-use beam_broker::daemon::{Control, Registry};
+use beam_broker::daemon::{Control, Registry, client};
 use beam_toolchain::admission::{Admission, Registries, Release};
 use beam_toolchain::extension::{self, Verdict};
 use beam_toolchain::toolchain::wanted;
 use beam_toolchain::{Found, Kind, Store, Toolchain};
-use beam_wire::Backend;
+use beam_wire::{Args, Backend, Op, Request};
 
 use crate::connect;
-use crate::context::{Context, VERSION};
+use crate::context::{Context, VERSION, WORKSPACE};
 use crate::error::{CliError, Ending};
 use crate::ui;
 
@@ -170,6 +171,15 @@ fn live(ctx: &Context, control: &Control, registry: &Registry, report: &mut Repo
     report.line("daemon started", &registry.started_at);
     if registry.config_hash != wanted.config_hash {
         report.line("daemon configuration", "differs from this command's; the next command replaces it");
+    }
+    let mut request = Request::new(Op::Stats, Args::default());
+    request.workspace_id = Some(WORKSPACE.to_owned());
+    let endpoint = start::endpoint(registry);
+    let asked = client::call_within(&endpoint, &request, Duration::from_secs(2));
+    // One that does not answer in time is busy; then nothing is said.
+    let stats = connect::runtime()?.block_on(asked).ok().and_then(|response| response.outcome.ok());
+    if stats.is_some_and(|stats| stats["sessions"]["lean"]["configChanged"] == true) {
+        report.line("project configuration", "changed since the daemon read it; `lean-beam shutdown`, then go on");
     }
     Ok(())
 }

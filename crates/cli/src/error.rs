@@ -11,9 +11,9 @@ use beam_toolchain::admission::RegistryError;
 use beam_toolchain::embedded::InstallError;
 use beam_toolchain::root::RootError;
 use beam_toolchain::{ExtensionError, ResolveError, StoreError};
-use beam_wire::verb::VerbSpec;
 
 use crate::args::ArgError;
+use crate::help::Topic;
 
 /// Why there is no answer. Nothing of this reaches stdout (C1).
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +23,8 @@ pub enum CliError {
     Usage {
         /// What is wrong.
         why: String,
-        /// The verb whose usage is shown, else everything.
-        verb: Option<&'static VerbSpec>,
+        /// Whose usage is shown.
+        topic: Topic,
     },
     /// An argument or a variable that means nothing.
     #[error("{0}")]
@@ -94,6 +94,9 @@ pub enum CliError {
     /// The quick start did not go as it should.
     #[error("{0}")]
     Quickstart(String),
+    /// The MCP server's self-check failed.
+    #[error(transparent)]
+    SelfCheck(#[from] Box<beam_mcp::self_check::Failed>),
     /// The answer could not be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
@@ -117,7 +120,7 @@ fn fact_lines(lines: &[String]) -> String {
 impl From<ArgError> for CliError {
     fn from(e: ArgError) -> Self {
         match e {
-            ArgError::Usage(why, verb) => Self::Usage { why, verb },
+            ArgError::Usage(why, topic) => Self::Usage { why, topic },
             ArgError::Value(why) => Self::Value(why),
         }
     }
@@ -167,6 +170,7 @@ pub fn exit_code(outcome: &Result<Ending, CliError>) -> u8 {
             | CliError::NoDaemon { .. }
             | CliError::Client { .. }
             | CliError::Quickstart(_)
+            | CliError::SelfCheck(_)
             | CliError::Stdout(_)
             | CliError::System { .. } => 1,
             // As a shell reports a process that SIGINT ended.

@@ -6,6 +6,7 @@ const GLOBALS: &str = "\
 options, before the command:
   --root PATH        the project; default: the nearest folder upwards with lean-toolchain or a lakefile
   --toolchain WHICH  auto (default), embedded, or the path of a lean; also BEAM_TOOLCHAIN
+  --no-build         build nothing: refuse files whose imports would have to be built; also BEAM_BUILD=never
   --idle SECONDS     a daemon that is started now ends after so long without a request; 0: never (default 1800)
   --port N           a daemon that is started now listens on 127.0.0.1:N as well (0: any), for token holders
 ";
@@ -20,9 +21,33 @@ const LOCAL: &[(&str, &str)] = &[
         "quickstart [--dir DIR] [--toolchain auto|embedded]",
         "Get a Lean if need be, make an example project, and show each kind of question with its answer.",
     ),
+    ("mcp", "The MCP server on standard input and output, as lean-beam-mcp is; see `mcp --help`."),
     ("version", "Say what this is."),
     ("help [COMMAND]", "This, or more about one command."),
 ];
+
+/// What help is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Topic {
+    /// Everything.
+    All,
+    /// One verb.
+    Verb(&'static VerbSpec),
+    /// The MCP server.
+    Mcp,
+}
+
+impl Topic {
+    /// Its usage text.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::All => all(),
+            Self::Verb(spec) => verb(spec),
+            Self::Mcp => crate::mcp::USAGE.to_owned(),
+        }
+    }
+}
 
 /// Usage of everything.
 #[must_use]
@@ -73,6 +98,9 @@ fn summary(spec: &VerbSpec) -> String {
     let mut out = spec.op.spec().summary.to_owned();
     if set("storeHandle") {
         out.push_str(" Keeps the state under a new handle.");
+    }
+    if set("saveArtifacts") {
+        out.push_str(" Saves it first, as `save` does.");
     }
     if set("linear") {
         out.push_str(" The old handle is used up, whatever happens.");

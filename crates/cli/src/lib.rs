@@ -4,7 +4,8 @@
 //! that is the broker's.
 //!
 //! Invariants:
-//! * **C1** stdout is the answer, stderr all else: [`ui::answer`] is the only writer of stdout.
+//! * **C1** stdout is the answer, stderr all else: [`ui::answer`] is the only writer of stdout, but for the MCP server, whose frames
+//!   are its answers.
 //! * **C2** exit codes come from one exhaustive match: [`error::exit_code`].
 
 pub mod args;
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod error;
 pub mod help;
 pub mod input;
+pub mod mcp;
 pub mod progress;
 pub mod quickstart;
 pub mod render;
@@ -28,10 +30,9 @@ pub mod verbs;
 pub mod version;
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
-use args::{Command, Globals};
+use args::{Command, Globals, Tool};
 use connect::Backstage;
 use context::Context;
 use error::{CliError, Ending};
@@ -40,8 +41,7 @@ use error::{CliError, Ending};
 pub fn main<B: Backstage>(args: impl IntoIterator<Item = OsString>, backstage: &B) -> ExitCode {
     let mut args = args.into_iter();
     let name = args.next().unwrap_or_default();
-    let as_client = Path::new(&name).file_name().is_some_and(|n| n == "beam-client");
-    let (globals, command) = match args::parse(args, as_client) {
+    let (globals, command) = match args::parse(args, Tool::of(&name)) {
         Ok((globals, command)) => (globals, Ok(command)),
         Err(e) => (Globals::default(), Err(CliError::from(e))),
     };
@@ -62,8 +62,8 @@ pub fn main<B: Backstage>(args: impl IntoIterator<Item = OsString>, backstage: &
 
 fn run<B: Backstage>(ctx: &Context, backstage: &B, command: Command) -> Result<Ending, CliError> {
     match command {
-        Command::Help(spec) => {
-            ctx.ui.raw(&spec.map_or_else(help::all, help::verb));
+        Command::Help(topic) => {
+            ctx.ui.raw(&topic.text());
             Ok(Ending::Done)
         }
         Command::Version => version::run(ctx),
@@ -76,6 +76,7 @@ fn run<B: Backstage>(ctx: &Context, backstage: &B, command: Command) -> Result<E
         Command::Quickstart { dir, toolchain } => quickstart::run(ctx, dir.as_deref(), toolchain),
         Command::Daemon(args) => daemon::run(ctx, backstage, &args),
         Command::Client(args) => client::run(ctx, &args),
+        Command::Mcp(args) => mcp::run(ctx, &args),
     }
 }
 
@@ -85,7 +86,7 @@ fn report(ctx: &Context, error: &CliError) {
         return;
     }
     ctx.ui.say(&error.to_string());
-    if let CliError::Usage { verb, .. } = error {
-        ctx.ui.raw(&verb.map_or_else(help::all, help::verb));
+    if let CliError::Usage { topic, .. } = error {
+        ctx.ui.raw(&topic.text());
     }
 }

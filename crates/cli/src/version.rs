@@ -9,7 +9,16 @@ use crate::ui;
 
 /// Prints the lines.
 pub fn run(ctx: &Context) -> Result<Ending, CliError> {
-    let mut lines = vec![format!("lean-beam {VERSION}"), format!("daemon protocol: {PROTOCOL}")];
+    print(ctx, vec![format!("lean-beam {VERSION}"), format!("daemon protocol: {PROTOCOL}")])
+}
+
+/// Prints the lines of the MCP server.
+pub fn mcp(ctx: &Context) -> Result<Ending, CliError> {
+    let protocol = beam_mcp::PREFERRED_REVISION;
+    print(ctx, vec![format!("{} {VERSION}", beam_mcp::SERVER_NAME), format!("mcp protocol: {protocol}")])
+}
+
+fn print(ctx: &Context, mut lines: Vec<String>) -> Result<Ending, CliError> {
     if let Ok(program) = std::env::current_exe() {
         lines.push(format!("binary: {}", program.display()));
     }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::library::IndexRoots;
 use crate::process::Spawn;
+use crate::setup::Setup;
 
 /// Whether a worker may build the modules its file imports (`dependencyBuildMode` of Lean's `didOpen`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct SessionConfig {
     pub epoch: u64,
     /// How a worker process is started.
     pub spawn: Arc<dyn Spawn>,
+    /// What is done before each start of a worker; requests stand in line meanwhile.
+    pub setup: Option<Arc<dyn Setup>>,
     /// `languageId` of `didOpen`.
     pub language_id: String,
     /// See [`BuildMode`].
@@ -81,6 +84,7 @@ impl SessionConfig {
             root,
             epoch,
             spawn,
+            setup: None,
             language_id: "lean".to_owned(),
             build_mode: BuildMode::Never,
             cancel_grace: Duration::from_secs(2),

@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use beam_base::rpc::{self, Incoming, RequestId, RpcError};
 use beam_base::{AbsPath, Utf16Pos};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::BuildMode;
 use crate::error::{ExitReason, Modified, RequestFailure, WorkerExit};
 use crate::ilean::{self, FileIndex, Ident, Rename};
-use crate::life::{self, Life, Live, WorkerSummary};
+use crate::life::{self, Life, Live, WorkerState, WorkerSummary};
 use crate::lsp;
 use crate::mirror::{Applied, Mirror, Snapshot, Step};
 use crate::navigate::{self, Composed, Defined, InDocument};
@@ -27,6 +29,7 @@ use crate::progress::Progress;
 use crate::reply::{Observation, Reply, tell};
 use crate::router::ToRouter;
 use crate::session::{DocumentInfo, Shared, Tally};
+use crate::setup::{SetupLines, SetupReport};
 use crate::worker::{Event, NotReading, Worker};
 
 /// The exit code with which a worker says that its header changed and it wants to be replaced.
@@ -67,6 +70,16 @@ pub(crate) enum ToDocument {
         key: u64,
         value: Box<RawValue>,
     },
+    /// A line of the log of what is done before a worker starts.
+    SetupLine {
+        round: u64,
+        item: Value,
+    },
+    /// The imports are as ready as they will be.
+    SetUp {
+        round: u64,
+        report: SetupReport,
+    },
     Close,
     Shutdown {
         grace: Duration,
@@ -105,6 +118,12 @@ pub(crate) struct Document {
     rename: Option<Rename>,
     mirror: Mirror,
     life: Life,
+    /// What goes on before a worker is started.
+    preparing: Option<Preparing>,
+    /// Preparations begun, so that what an earlier one has to say is not taken for this one's.
+    rounds: u64,
+    /// What was found out about the present worker's imports.
+    setup: Option<Arc<SetupReport>>,
     /// A worker started ahead, for the first start only.
     spare: Option<Worker>,
     build_mode: BuildMode,
@@ -115,6 +134,13 @@ pub(crate) struct Document {
     direct_imports: Vec<DirectImport>,
     import_closure: HashSet<String>,
     index: FileIndex,
+}
+
+/// The imports are being made ready; dropping it stops that. There is no worker meanwhile, and requests stand in line.
+struct Preparing {
+    /// For which text.
+    text: Arc<str>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Document {
@@ -131,6 +157,9 @@ impl Document {
             path,
             mirror: Mirror::open(snap),
             life: Life::Idle,
+            preparing: None,
+            rounds: 0,
+            setup: None,
             spare,
             starts: 0,
             last_exit: None,
@@ -148,7 +177,7 @@ impl Document {
         mut inbox: mpsc::UnboundedReceiver<ToDocument>,
         opened: oneshot::Sender<Applied>,
     ) {
-        self.start_worker();
+        self.begin();
         tell(opened, Applied { opened: true, ..self.mirror.applied(Step::Changed) });
         loop {
             let wake_at = self.pending.next_wake();
@@ -196,6 +225,13 @@ impl Document {
                     request.end(Ok(self.reply(value)));
                 }
             }
+            Wake::Asked(ToDocument::SetupLine { round, item }) if round == self.rounds => {
+                let version = self.mirror.version;
+                self.pending.observe(&Observation::Diagnostics { version, items: vec![item] });
+            }
+            Wake::Asked(ToDocument::SetUp { round, report }) if round == self.rounds => self.on_set_up(report),
+            // Of a preparation that was overtaken.
+            Wake::Asked(ToDocument::SetupLine { .. } | ToDocument::SetUp { .. }) => {}
             Wake::Asked(ToDocument::Close) => {
                 let grace = self.shared.config.shutdown_grace;
                 let uri = self.uri.clone();
@@ -239,8 +275,8 @@ impl Document {
         if let Some(live) = self.life.live() {
             live.edits += 1;
             self.send(lsp::did_change(&self.uri, version, &self.mirror.text));
-        } else {
-            self.start_worker();
+        } else if self.preparing.is_none() {
+            self.begin();
         }
         if let Some(router) = self.links.router.upgrade() {
             drop(router.send(ToRouter::Changed { uri: self.uri.clone(), module: self.module() }));
@@ -249,6 +285,9 @@ impl Document {
 
     /// Sends what stands in line, as far as the worker has room. Every step may have made some, so this follows each of them.
     fn advance_line(&mut self) {
+        if self.preparing.is_some() {
+            return;
+        }
         for must_stop in [true, false] {
             while self.pending.in_flight(must_stop) < self.shared.config.max_in_flight
                 && let Some(request) = self.pending.take_next(must_stop)
@@ -270,17 +309,15 @@ impl Document {
             request.end(Err(RequestFailure::TimedOut));
             return;
         }
-        // Behind whatever stands there already: first come, first served.
-        if self.pending.in_flight(request.must_stop) >= self.shared.config.max_in_flight {
-            self.pending.insert(request, Place::Line);
+        let no_worker = self.life.live().is_none() && self.preparing.is_none();
+        if no_worker && !self.begin() {
+            request.end(Err(self.no_worker()));
             return;
         }
-        if self.life.live().is_none() && !self.start_worker() {
-            let failure = self
-                .last_exit
-                .clone()
-                .map_or(RequestFailure::Lost, |exit| RequestFailure::WorkerExited(Box::new(exit)));
-            request.end(Err(failure));
+        // Behind whatever stands there already: first come, first served.
+        let busy = self.pending.in_flight(request.must_stop) >= self.shared.config.max_in_flight;
+        if self.preparing.is_some() || busy {
+            self.pending.insert(request, Place::Line);
             return;
         }
         if let Some(Composed::References { .. }) = request.composed {
@@ -330,7 +367,7 @@ impl Document {
             direct_imports: self.direct_imports.clone(),
             pending: self.pending.waiting().count(),
             worker: WorkerSummary {
-                state: self.life.state(),
+                state: if self.preparing.is_some() { WorkerState::Preparing } else { self.life.state() },
                 pid: self.life.pid(),
                 starts: self.starts,
                 last_exit: self.last_exit.clone(),
@@ -340,11 +377,71 @@ impl Document {
 
     // ---- the worker's life ------------------------------------------------------------------------------------------
 
+    /// Gets the imports ready, where somebody does that, and then starts a worker. False as for [`Document::start_worker`].
+    fn begin(&mut self) -> bool {
+        let Some(setup) = self.shared.config.setup.clone() else { return self.start_worker() };
+        self.rounds += 1;
+        let (round, text, own) = (self.rounds, self.mirror.text.clone(), self.links.own.clone());
+        let lines = SetupLines { round, document: own.clone() };
+        let work = setup.set_up(&self.path, text.clone(), lines);
+        // A task of its own: this one never waits.
+        let task = tokio::spawn(async move {
+            // And another one, so that a defect in the work ends the wait, too.
+            let report = AbortOnDropHandle::new(tokio::spawn(work)).await.unwrap_or_else(|e| SetupReport {
+                problem: Some(format!("Failed to build module dependencies.\nerror: a defect of lean-beam: {e}")),
+                ..SetupReport::default()
+            });
+            if let Some(own) = own.upgrade() {
+                drop(own.send(ToDocument::SetUp { round, report }));
+            }
+        });
+        self.preparing = Some(Preparing { text, _task: AbortOnDropHandle::new(task) });
+        true
+    }
+
+    fn on_set_up(&mut self, report: SetupReport) {
+        let Some(prepared) = self.preparing.take() else { return };
+        if prepared.text != self.mirror.text {
+            // Edited meanwhile; the header may be another one. Quick if it is not, as everything is built by now.
+            self.begin();
+            return;
+        }
+        // Everything stands in line, so nobody else would tell them when there is no worker.
+        if !report.refused.is_empty() {
+            // The next request asks anew: somebody may have built them by then.
+            for request in self.pending.take_all() {
+                let (modules, uri) = (report.refused.clone(), self.uri.clone());
+                request.end(Err(RequestFailure::BuildRefused { modules, uri }));
+            }
+            return;
+        }
+        self.setup = Some(Arc::new(report));
+        if !self.start_worker() {
+            for request in self.pending.take_all() {
+                request.end(Err(self.no_worker()));
+            }
+        }
+    }
+
+    /// The failure of requests for which no worker could be started.
+    fn no_worker(&self) -> RequestFailure {
+        self.last_exit.clone().map_or(RequestFailure::Lost, |exit| RequestFailure::WorkerExited(Box::new(exit)))
+    }
+
     /// Starts a worker and opens the current text in it. False if no process could be created; `last_exit` then says why.
     fn start_worker(&mut self) -> bool {
-        let worker = match self.spare.take() {
+        let args = self.setup.as_ref().map(|setup| setup.worker_args.clone()).unwrap_or_default();
+        let spare = match self.spare.take() {
+            // It was started without them.
+            Some(spare) if !args.is_empty() => {
+                spare.retire(self.shared.config.shutdown_grace);
+                None
+            }
+            spare => spare,
+        };
+        let worker = match spare {
             Some(worker) => worker,
-            None => match self.shared.config.spawn.spawn() {
+            None => match self.shared.config.spawn.spawn(&args) {
                 Ok(process) => {
                     Tally::add(&self.shared.tally.worker_starts);
                     Worker::adopt(process, &self.shared.config, self.links.alive.clone())
@@ -418,7 +515,7 @@ impl Document {
         let Some((old, _)) = self.life.advance(life::Step::Ended) else { return };
         let tail = old.worker.stderr_tail();
         drop(old);
-        let started = self.start_worker();
+        let started = self.begin();
         let version = self.mirror.version;
         let lost = self.pending.take_lost(|it| started && it.resend && it.version.is_none_or(|v| v == version));
         let exit = match &self.last_exit {
@@ -429,10 +526,7 @@ impl Document {
             request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));
         }
         self.pending.observe(&Observation::Resent);
-        let bodies: Vec<_> = self.pending.with_worker().map(encode).collect();
-        for body in bodies {
-            self.send(body);
-        }
+        self.pending.stand_in_line_again();
     }
 
     fn on_timer(&mut self) {
@@ -496,6 +590,7 @@ impl Document {
             worker: self.starts,
             version: self.mirror.version,
             progress: self.progress,
+            setup: self.setup.clone(),
         }
     }
 

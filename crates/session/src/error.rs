@@ -42,6 +42,14 @@ pub enum RequestFailure {
     /// The worker process is gone, or could not be started.
     #[error(transparent)]
     WorkerExited(Box<WorkerExit>),
+    /// What the document imports would have to be built, and may not be. No worker was started.
+    #[error("building {} is not allowed", .modules.join(", "))]
+    BuildRefused {
+        /// What would have to be built.
+        modules: Vec<String>,
+        /// The document.
+        uri: String,
+    },
     /// The document is not open in this session.
     #[error("{0} is not open")]
     NotOpen(AbsPath),

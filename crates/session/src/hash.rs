@@ -21,6 +21,17 @@ pub fn lean_text_hash(text: &str) -> u64 {
     murmur64a(normalize_newlines(text).as_bytes(), SEED)
 }
 
+/// Lake's hash of a text whose [`lean_text_hash`] this is (`Lake.Hash.ofText`): that hash mixed into Lake's empty trace.
+#[must_use]
+pub fn lake_text_hash(text_hash: u64) -> u64 {
+    const NIL: u64 = 1723;
+    // `lean_uint64_mix_hash`; the second exclusive or is Lean's, where MurmurHash64A multiplies.
+    let mut k = text_hash.wrapping_mul(M);
+    k ^= k >> R;
+    k ^= M;
+    (NIL ^ k).wrapping_mul(M)
+}
+
 fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     // A slice's length fits in 64 bits on every target Rust has.
     let mut h = seed ^ (bytes.len() as u64).wrapping_mul(M);
@@ -79,6 +90,14 @@ mod tests {
             assert_eq!(lean_text_hash(text), hash, "{text:?}");
         }
         assert_eq!(lean_text_hash(&"x".repeat(1000)), 8_275_211_415_937_667_041);
+    }
+
+    /// `#eval mixHash 1723 (hash "…")` in Lean 4.28.0-pre.
+    #[test]
+    fn the_mixed_values_are_leans() {
+        assert_eq!(lake_text_hash(lean_text_hash("def a := 1\n")), 10_132_011_979_054_286_555);
+        assert_eq!(lake_text_hash(lean_text_hash("")), 2_433_114_807_351_286_261);
+        assert_eq!(lake_text_hash(5), 3_325_771_459_931_962_717);
     }
 
     #[test]

@@ -50,11 +50,12 @@ mod progress;
 mod reply;
 mod router;
 mod session;
+mod setup;
 mod worker;
 
 pub use config::{BuildMode, SessionConfig};
 pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
-pub use hash::{lean_text_hash, normalize_newlines};
+pub use hash::{lake_text_hash, lean_text_hash, normalize_newlines};
 pub use library::IndexRoots;
 pub use life::{WorkerState, WorkerSummary};
 pub use mirror::{Applied, Seq, Snapshot};
@@ -66,3 +67,4 @@ pub use process::{
 pub use progress::Progress;
 pub use reply::{Canceller, Observation, Pending, Reply, RequestSpec};
 pub use session::{Counters, DocumentInfo, Session};
+pub use setup::{ImportedSource, Setup, SetupLines, SetupReport};

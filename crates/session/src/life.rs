@@ -95,6 +95,8 @@ impl Life {
 pub enum WorkerState {
     /// No process; the next use starts one.
     None,
+    /// No process yet: its imports are being built.
+    Preparing,
     /// Started, silent so far.
     Starting,
     /// It has spoken.

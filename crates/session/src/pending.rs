@@ -231,9 +231,13 @@ impl Table {
         self.placed().map(|(request, _)| request)
     }
 
-    /// Those of them that the worker has.
-    pub(crate) fn with_worker(&self) -> impl Iterator<Item = &Queued> {
-        self.placed().filter(|(_, place)| *place == Place::Worker).map(|(request, _)| request)
+    /// Puts everything the worker has back in line: it is about to be replaced.
+    pub(crate) fn stand_in_line_again(&mut self) {
+        for state in self.entries.values_mut() {
+            if let State::Waiting(_, place @ Place::Worker) = state {
+                *place = Place::Line;
+            }
+        }
     }
 
     fn placed(&self) -> impl Iterator<Item = (&Queued, Place)> {

@@ -34,8 +34,9 @@ pub struct WorkerCommand {
 
 /// Starts worker processes.
 pub trait Spawn: Send + Sync + 'static {
-    /// Starts one; called within the session's runtime. Must not wait for the process to do anything.
-    fn spawn(&self) -> io::Result<WorkerProcess>;
+    /// Starts one, with these arguments behind its usual ones; called within the session's runtime. Must not wait for the process to do
+    /// anything.
+    fn spawn(&self, more_args: &[OsString]) -> io::Result<WorkerProcess>;
 }
 
 /// A started process.
@@ -108,11 +109,12 @@ impl fmt::Display for EndStatus {
 pub struct CommandSpawn(pub WorkerCommand);
 
 impl Spawn for CommandSpawn {
-    fn spawn(&self) -> io::Result<WorkerProcess> {
+    fn spawn(&self, more_args: &[OsString]) -> io::Result<WorkerProcess> {
         let spec = &self.0;
         let mut command = Command::new(&spec.program);
         command
             .args(&spec.args)
+            .args(more_args)
             .current_dir(&spec.cwd)
             .envs(spec.env.iter().map(|(k, v)| (k, v)))
             .stdin(Stdio::piped())

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use beam_base::{AbsPath, Deadline};
@@ -12,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::RequestFailure;
 use crate::progress::Progress;
 use crate::router::ToRouter;
+use crate::setup::SetupReport;
 
 /// A request to a document's worker.
 #[derive(Debug, Clone)]
@@ -99,6 +101,8 @@ pub struct Reply {
     pub worker: u64,
     /// The document's progress when the answer arrived.
     pub progress: Option<Progress>,
+    /// What was found out about the worker's imports before it was started, where somebody looked.
+    pub setup: Option<Arc<SetupReport>>,
 }
 
 /// Answers a caller who may have gone away, in which case nobody wants to know.

@@ -198,7 +198,7 @@ impl Router {
         if self.spare.as_ref().is_some_and(|worker| !worker.is_dead()) {
             return Ok(());
         }
-        let process = self.shared.config.spawn.spawn().map_err(|error| SessionError::Spawn(error.to_string()))?;
+        let process = self.shared.config.spawn.spawn(&[]).map_err(|error| SessionError::Spawn(error.to_string()))?;
         Tally::add(&self.shared.tally.worker_starts);
         self.spare = Some(Worker::adopt(process, &self.shared.config, self.alive.clone()));
         Ok(())

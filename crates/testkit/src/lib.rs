@@ -12,6 +12,7 @@
 
 pub mod bin;
 pub mod fixture;
+pub mod native;
 pub mod peer;
 pub mod project;
 pub mod redact;

@@ -35,7 +35,10 @@ env)
   echo "info: x=y"
   echo "LEAN_SYSROOT=$prefix"
   echo "LEAN_PATH=$PWD/.lake/build/lib/lean"
-  echo "LAKE_NO_CACHE=" ;;
+  echo "LAKE_NO_CACHE="
+  echo "ELAN_HOME=$ELAN_HOME"
+  echo "ELAN_TOOLCHAIN=$ELAN_TOOLCHAIN"
+  echo "LEAN_GITHASH=${LEAN_GITHASH-own}" ;;
 esac
 "#;
 

@@ -9,7 +9,7 @@ use crate::env::HostEnv;
 use crate::extension::{Extension, WORKER};
 use crate::process::{Run, RunError};
 use crate::root::{Backend, has_marker};
-use crate::toolchain::{Kind, Toolchain};
+use crate::toolchain::{Found, Kind, Toolchain};
 
 /// A process to be started: the inherited environment, less `env_remove`, with `env` set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,14 @@ pub enum LaunchError {
 
 /// What Lake takes from the environment of the caller and must not leak from an outer project or toolchain into this one.
 const FOREIGN: [&str; 3] = ["LEAN_SYSROOT", "LAKE", "LAKE_HOME"];
+/// What `lake env` sets as well, but a user may want to: these count as leaked only where [`FOREIGN`]'s `LAKE` shows that we run
+/// inside of some `lake env`. The hash is the worst: it is part of every trace, so with another toolchain's nothing is up to date.
+const FOREIGN_INSIDE_LAKE: [&str; 5] = ["LEAN", "LEAN_GITHASH", "LEAN_AR", "LAKE_OVERRIDE_LEAN", "LAKE_CACHE_DIR"];
+
+fn foreign(env: &HostEnv) -> impl Iterator<Item = OsString> {
+    let inside = if env.var_os("LAKE").is_some() { &FOREIGN_INSIDE_LAKE[..] } else { &[] };
+    FOREIGN.iter().chain(inside).map(OsString::from)
+}
 
 /// The command that starts one file worker for a document of the project. On a native toolchain with a lakefile this asks
 /// `lake env`, which may take a second or more; the caller keeps the result until the project's configuration changes.
@@ -69,7 +77,7 @@ pub fn worker_launch(
     let mut search_path = env.var_os("LEAN_PATH").map(OsString::from);
     match tc.kind {
         Kind::Embedded => {
-            launch.env_remove.extend(FOREIGN.map(OsString::from));
+            launch.env_remove.extend(foreign(env));
             // Node reads it before our host can ignore it; `--inspect` or a preloaded module would end up in every worker.
             launch.env_remove.push("NODE_OPTIONS".into());
             // A worker tells what its file imports, all the way down, only for modules whose source it finds; that is how importers
@@ -80,7 +88,7 @@ pub fn worker_launch(
         }
         Kind::Native => {
             if let Some(lake) = tc.lake.as_ref().filter(|_| has_lakefile(root)) {
-                for (key, value) in lake_env(lake, root, env)? {
+                for (key, value) in lake_env(lake, tc, root, env)? {
                     if key == "LEAN_PATH" {
                         search_path = value;
                         continue;
@@ -91,7 +99,7 @@ pub fn worker_launch(
                     }
                 }
             } else {
-                launch.env_remove.extend(FOREIGN.map(OsString::from));
+                launch.env_remove.extend(foreign(env));
             }
         }
     }
@@ -113,10 +121,17 @@ pub fn has_lakefile(root: &AbsPath) -> bool {
 
 type Variables = Vec<(OsString, Option<OsString>)>;
 
-/// The variables that `lake env` sets, `None` for those it unsets (it prints them without a value).
-fn lake_env(lake: &AbsPath, root: &AbsPath, env: &HostEnv) -> Result<Variables, LaunchError> {
+/// The variables that `lake env` sets, `None` for those it unsets.
+fn lake_env(lake: &AbsPath, tc: &Toolchain, root: &AbsPath, env: &HostEnv) -> Result<Variables, LaunchError> {
     let mut run = Run::new(lake, root).args(["env"]).limit(Duration::from_secs(300));
-    run.unset = FOREIGN.map(OsString::from).to_vec();
+    run.unset = foreign(env).collect();
+    // What elan's proxies tell the Lake they start. We start it without them (they download what is missing), and without these
+    // Lake would keep its artifact cache in another place than the user's own `lake build`.
+    if let Found::Elan { channel } = &tc.found
+        && let Some(home) = env.elan_home()
+    {
+        run = run.set("ELAN_HOME", home.as_os_str()).set("ELAN_TOOLCHAIN", channel);
+    }
     let done = run.capture(env)?;
     if !done.ok() {
         return Err(LaunchError::LakeEnv { root: root.clone(), output: done.both() });
@@ -124,17 +139,21 @@ fn lake_env(lake: &AbsPath, root: &AbsPath, env: &HostEnv) -> Result<Variables, 
     Ok(parse_lake_env(&done.stdout))
 }
 
+/// Reads what `lake env` prints when it is given no command: `NAME=value` a line, with nothing behind the `=` for a variable that it
+/// would unset. Its log goes to stderr. A name that comes twice (Lake's own defaults, then what the workspace says) counts as it
+/// stands last, as it would for a command.
 fn parse_lake_env(text: &str) -> Variables {
-    text.lines()
-        .filter_map(|line| line.split_once('='))
-        .filter(|(key, _)| {
-            !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-        })
-        .map(|(key, value)| {
-            let value = (!value.is_empty()).then(|| value.into());
-            (key.into(), value)
-        })
-        .collect()
+    let mut out = Variables::new();
+    for (key, value) in text.lines().filter_map(|line| line.split_once('=')).filter(|(key, _)| is_variable(key)) {
+        let value = (!value.is_empty()).then(|| value.into());
+        out.retain(|(seen, _)| seen.to_str() != Some(key));
+        out.push((key.into(), value));
+    }
+    out
+}
+
+fn is_variable(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
 #[cfg(test)]
@@ -150,5 +169,24 @@ mod tests {
             ("LEAN_PATH".into(), Some("/a=b:/c".into())),
         ];
         assert_eq!(got, want);
+    }
+
+    /// As Lake prints them: its own defaults first, then what the workspace adds.
+    #[test]
+    fn the_last_word_counts() {
+        let got = parse_lake_env("LAKE_CACHE_DIR=\nLEAN_GITHASH=abc\nLAKE_CACHE_DIR=/w/cache\nLEAN_GITHASH=\n");
+        let want: Variables = vec![("LAKE_CACHE_DIR".into(), Some("/w/cache".into())), ("LEAN_GITHASH".into(), None)];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn what_an_outer_lake_has_set_is_foreign() {
+        let names = |env: &HostEnv| foreign(env).map(|name| name.into_string().unwrap()).collect::<Vec<_>>();
+        assert_eq!(names(&HostEnv::from_vars([("LEAN_GITHASH", "mine")])), FOREIGN);
+        let inside = names(&HostEnv::from_vars([("LEAN_GITHASH", "abc"), ("LAKE", "/x/bin/lake")]));
+        assert!(
+            inside.contains(&"LEAN_GITHASH".to_owned()) && inside.contains(&"LEAN_SYSROOT".to_owned()),
+            "{inside:?}"
+        );
     }
 }

@@ -67,6 +67,10 @@ fields! {
     HANDLE = "handle": Kind::Handle;
     CODE_ACTION = "codeAction": Kind::Object;
     BACKEND = "backend": Kind::Choice(&["lean", "rocq"]);
+    SAVE_ARTIFACTS = "saveArtifacts": Kind::Bool;
+    WORKSPACE_MODE = "workspaceMode": Kind::Choice(&["set", "verify", "reset"]);
+    LEAN_CMD = "leanCmd": Kind::NonEmpty;
+    ROCQ_CMD = "rocqCmd": Kind::NonEmpty;
 }
 
 impl Field {

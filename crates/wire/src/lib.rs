@@ -24,4 +24,4 @@ pub use request::{Args, Backend, Request};
 pub use response::Response;
 pub use run::{Goal, Goals, Handle, Hypothesis, RunResult, Severity};
 pub use stream::{StreamDiagnostic, StreamMessage};
-pub use sync::{Progress, SyncResult};
+pub use sync::{Progress, SaveResult, SyncResult};

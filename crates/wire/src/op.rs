@@ -58,7 +58,8 @@ operations! {
     UpdateFile "update_file" Workspace backend=true tracked=true [PATH] [ROOT] "Read the saved file and hand it to Lean; answers with its version at once.";
     SyncFile "sync_file" Workspace backend=true tracked=true [PATH] [ROOT DIAGNOSTIC_SCOPE DIAGNOSTICS_IN_RESULT] "Wait until Lean has checked the whole file; counts its diagnostics and says whether it is ready to be saved.";
     RefreshFile "refresh_file" Workspace backend=true tracked=true [PATH] [ROOT DIAGNOSTIC_SCOPE DIAGNOSTICS_IN_RESULT] "Close the file, open it anew with fresh imports, then sync.";
-    Close "close" Workspace backend=true tracked=true [PATH] [ROOT] "Forget the file and end its worker.";
+    SaveOlean "save_olean" Workspace backend=true tracked=true [PATH] [ROOT DIAGNOSTIC_SCOPE] "Sync, then write the build artifacts of exactly that text, so that importers see it without a rebuild.";
+    Close "close" Workspace backend=true tracked=true [PATH] [ROOT DIAGNOSTIC_SCOPE SAVE_ARTIFACTS] "Forget the file and end its worker.";
     RunAt "run_at" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER TEXT] [ROOT STORE_HANDLE] "Try one tactic or command at a position, without touching the file.";
     RunWith "run_with" Workspace backend=true tracked=true [PATH HANDLE TEXT] [ROOT STORE_HANDLE LINEAR] "Try one tactic or command from the state that a handle holds.";
     Release "release" Workspace backend=true tracked=true [PATH HANDLE] [ROOT] "Forget a handle.";
@@ -71,6 +72,9 @@ operations! {
     References "references" Workspace backend=true tracked=true [PATH VERSION LINE CHARACTER] [ROOT INCLUDE_DECLARATION] "Where what stands at a position is used, in every file that is open or built.";
     DocumentSymbols "document_symbols" Workspace backend=true tracked=true [PATH VERSION] [ROOT] "Declarations of the file.";
     WorkspaceSymbols "workspace_symbols" Workspace backend=true tracked=true [QUERY] [ROOT] "Declarations of the workspace whose name matches a query.";
+    InitWorkspace "init_workspace" Workspace backend=false tracked=true [ROOT] [WORKSPACE_MODE LEAN_CMD ROCQ_CMD] "Add a workspace, or check or replace one that is there.";
+    ListWorkspaces "list_workspaces" Process backend=false tracked=false [] [] "The workspaces of this process.";
+    DropWorkspace "drop_workspace" Workspace backend=false tracked=true [] [] "Forget a workspace and end everything that was started for it; its handles are gone.";
     Stats "stats" Optional backend=false tracked=false [] [ROOT] "Counters of sessions and operations.";
     ResetStats "reset_stats" Process backend=false tracked=false [] [] "Set all counters to zero.";
     Shutdown "shutdown" Process backend=false tracked=false [] [] "Stop the daemon and everything it started.";

@@ -51,6 +51,19 @@ pub enum GoalsMode {
     After,
 }
 
+/// What `init_workspace` does with an id that is known, or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkspaceMode {
+    /// Create it, or reuse one of the same configuration.
+    #[default]
+    Set,
+    /// Reuse one of the same configuration; create nothing.
+    Verify,
+    /// Create it, ending what was there.
+    Reset,
+}
+
 /// A decoded request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
@@ -129,6 +142,18 @@ pub struct Args {
     /// LSP code action to resolve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code_action: Option<Map<String, Value>>,
+    /// `close`: save first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save_artifacts: Option<bool>,
+    /// How a workspace is initialised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_mode: Option<WorkspaceMode>,
+    /// The workspace's `lean`: a path, or `embedded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lean_cmd: Option<String>,
+    /// The workspace's coq-lsp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rocq_cmd: Option<String>,
 }
 
 /// A decoding's outcome. Boxed, since a rejection is rare and large.

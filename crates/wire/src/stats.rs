@@ -73,6 +73,9 @@ pub enum SessionStats {
         open_doc_count: u64,
         /// Live continuation handles in the session's workers, as far as this session minted and did not see them end.
         handle_count: u64,
+        /// The project's configuration is no longer the one that the session was started with; only there when so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        config_changed: bool,
     },
     /// Not running.
     Inactive {

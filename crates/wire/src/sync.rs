@@ -164,6 +164,42 @@ pub struct SyncResult {
     pub readiness: Readiness,
 }
 
+/// Result of `save_olean` (sync and save section 6). Paths are absolute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SaveResult {
+    /// Relative to the root, or absolute outside it; the same as in `sync`.
+    pub path: String,
+    /// Lean module name.
+    pub module: String,
+    /// The version whose artifacts these are; the same as in `sync`.
+    pub version: u64,
+    /// Lake's hash of the source text, 16 hex digits.
+    pub source_hash: String,
+    /// What importers read.
+    pub olean: String,
+    /// References and declarations.
+    pub ilean: String,
+    /// C code.
+    pub c: String,
+    /// Lake's trace, or ours where there is no Lake.
+    pub trace: String,
+    /// What only servers read, of a file with a `module` header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub olean_server: Option<String>,
+    /// What only `import all` reads, of a file with a `module` header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub olean_private: Option<String>,
+    /// Code for compile time, of a file with a `module` header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ir: Option<String>,
+    /// LLVM bitcode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bc: Option<String>,
+    /// The barrier's result that the checkpoint is based on, without items.
+    pub sync: SyncResult,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,8 @@
 //! R6: the verdict on readiness is Lean's. What is decided here is only whether that verdict can be *believed*: a document judged against
 //! imports that are missing, out of date, or known to have changed gives a failure, never a clean result.
 
+use std::sync::Arc;
+
 use beam_session::RequestSpec;
 use beam_wire::request::Args;
 use beam_wire::stream::Event;
@@ -17,8 +19,12 @@ use super::failure;
 use super::history::StaleDep;
 use super::observe::{Show, Watch};
 use super::ops::Document;
+use super::staleness;
 
 const METHOD: &str = "$/beam/waitForDiagnostics";
+
+/// What is said, behind their names, when a lakefile, the manifest or `lean-toolchain` changed under a running session.
+const CONFIG_CHANGED: &str = "changed since the project's session was started, which goes on with the old configuration; to use the new one, restart it: `lean-beam shutdown`, or lean_drop_workspace";
 
 /// The Lean side's answer. Every field is mandatory where it says so: a missing verdict is a decode error, never "ready".
 #[derive(Debug, Deserialize)]
@@ -55,6 +61,7 @@ pub(crate) async fn sync(
     events: mpsc::Sender<Event>,
 ) -> Result<(SyncResult, Progress), ErrorBody> {
     let scope = args.diagnostic_scope.unwrap_or_default();
+    say_config_changed(doc, &events).await?;
     let mut watch = Watch::new(doc.naming(), Show::Scope(scope), events);
     let params = json!({ "uri": doc.uri, "version": doc.applied.version });
     let reply = doc.ask(RequestSpec::new(METHOD, params), &mut watch).await?;
@@ -62,8 +69,11 @@ pub(crate) async fn sync(
         serde_json::from_str(reply.value.get()).map_err(|e| failure::undecodable(METHOD, &e))?;
     check_identity(doc, &barrier)?;
     let verdict = barrier.save_readiness;
-    let current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
+    let mut current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
         .map_err(|e| failure::undecodable(METHOD, &e))?;
+    let stale =
+        staleness::look(&doc.live, &doc.root, &doc.naming(), &barrier.direct_imports, reply.setup.clone()).await;
+    current.splice(0..0, stale.evidence.iter().cloned());
     watch.show(&current).await;
 
     let mut progress = watch.progress().or(reply.progress.map(super::observe::progress)).unwrap_or(Progress {
@@ -73,19 +83,13 @@ pub(crate) async fn sync(
         range_end_line: None,
     });
     let relative = doc.shown();
-    let mut deps = doc.live.history().stale_deps(&relative, &barrier.direct_imports);
-    for dep in deps.iter_mut().filter(|d| d.needs_save) {
-        // Somebody may have built it outside: an artifact made after the last edit holds that edit.
-        dep.needs_save = !doc.live.is_built(&dep.module, &doc.root.join(&dep.path));
-    }
     let blocking: Vec<&StreamDiagnostic> =
         watch.published().unwrap_or_default().iter().chain(&current).filter(|d| d.completion_blocking).collect();
-    let stale = !deps.is_empty() && (!doc.applied.changed || deps.iter().any(|d| d.needs_save));
-    if !blocking.is_empty() || stale {
+    if !blocking.is_empty() || stale.blocks(doc.applied.changed) {
         progress.done = false;
     }
     if !progress.done {
-        return Err(incomplete(doc, progress, &blocking, &deps));
+        return Err(incomplete(doc, progress, &blocking, &stale.deps));
     }
     doc.live.history().synced(&relative, doc.applied.hash);
     let items = args
@@ -99,6 +103,31 @@ pub(crate) async fn sync(
         diagnostics: Diagnostics { counts: diagnostics::count(&current), items },
     };
     Ok((result, progress))
+}
+
+/// Says that the session goes by a configuration that is no longer there. Whatever the scope: nobody asks for what they do not expect.
+async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) -> Result<(), ErrorBody> {
+    let live = Arc::clone(&doc.live);
+    let changed = tokio::task::spawn_blocking(move || live.config_changed())
+        .await
+        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("reading the configuration failed: {e}")))?;
+    if !changed.is_empty() {
+        let files: Vec<String> = changed.iter().map(|path| format!("`{}`", path.display_in(&doc.root))).collect();
+        let start = beam_base::Utf16Pos { line: 0, character: 0 };
+        let naming = doc.naming();
+        let notice = StreamDiagnostic {
+            path: naming.path,
+            uri: naming.uri,
+            version: None,
+            severity: Some(2),
+            range: beam_base::Utf16Range { start, end: start },
+            message: format!("{} {CONFIG_CHANGED}", files.join(", ")),
+            save_blocking: Some(false),
+            completion_blocking: false,
+        };
+        drop(events.send(Event::Diagnostic(notice)).await);
+    }
+    Ok(())
 }
 
 /// The verdict must be about this version and this very text.
@@ -178,9 +207,13 @@ fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic]
     let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
     // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
     let refresh = format!("lean-beam refresh {}", Value::from(target.as_str()));
-    let build = "lake build".to_owned();
-    // A refresh reads artifacts, so dependencies that have none for their present text come first.
-    let plan = if save_deps.is_empty() { [refresh, build] } else { [build, refresh] };
+    // In the order in which it works: a refresh reads artifacts, and builds what lacks them. Lake's own build is the last resort.
+    let mut plan: Vec<String> = save_deps.iter().map(|dep| format!("lean-beam save {}", Value::from(*dep))).collect();
+    plan.push(refresh);
+    let has_lake = doc.live.has_lake();
+    if has_lake {
+        plan.push("lake build".to_owned());
+    }
     let evidence: Vec<BlockingDiagnostic> = {
         let mut seen = std::collections::HashSet::new();
         blocking
@@ -195,8 +228,9 @@ fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic]
             })
             .collect()
     };
+    let build = if has_lake { "build its imports (`lake build`), or mend" } else { "mend" };
     let message = format!(
-        "the diagnostics of {} version {} are not complete ({progress}): build its imports (`lake build`), or mend the module they come from, then refresh",
+        "the diagnostics of {} version {} are not complete ({progress}): {build} the module they come from, then refresh",
         doc.uri, doc.applied.version
     );
     ErrorBody::new(FailureCode::SyncBarrierIncomplete, message).with_data(json!({

@@ -84,7 +84,7 @@ pub(crate) fn is_incomplete(message: &str) -> bool {
 }
 
 /// A line of Lake's build log, which Lean publishes as a diagnostic of the first line (section 5).
-pub(crate) fn is_setup_line(d: &StreamDiagnostic) -> bool {
+pub fn is_setup_line(d: &StreamDiagnostic) -> bool {
     const MARKS: [&str; 4] = ["✔ [", "✖ [", "⚠ [", "ℹ ["];
     const VERBS: [&str; 12] = [
         "Ran",

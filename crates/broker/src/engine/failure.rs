@@ -67,6 +67,7 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
             });
             ErrorBody::new(FailureCode::WorkerExited, message).with_data(data)
         }
+        RequestFailure::BuildRefused { modules, uri } => build_refused(&uri, path, &modules),
         RequestFailure::NotOpen(_) => ErrorBody::new(
             FailureCode::ContentModified,
             format!("`{path}` was closed while the request was on its way; ask again"),
@@ -78,6 +79,16 @@ pub(crate) fn request(e: RequestFailure, path: &str) -> ErrorBody {
         RequestFailure::TimedOut => ErrorBody::new(FailureCode::InternalError, "Lean did not answer in time"),
         RequestFailure::Lost => ErrorBody::new(FailureCode::InternalError, "a defect of lean-beam lost this request"),
     }
+}
+
+/// What the document imports would have to be built, and may not be.
+fn build_refused(uri: &str, path: &str, modules: &[String]) -> ErrorBody {
+    let message = format!(
+        "`{path}` imports modules that would have to be built first, and builds are switched off (`--no-build` or BEAM_BUILD=never): {}; build them, or allow builds, then refresh",
+        modules.join(", ")
+    );
+    let data = json!({ "reason": "buildRefused", "uri": uri, "modules": modules });
+    ErrorBody::new(FailureCode::SyncBarrierIncomplete, message).with_data(data)
 }
 
 /// The session itself failed.

@@ -75,6 +75,20 @@ impl History {
         }
     }
 
+    /// The text that was last synced as `relative` has artifacts now.
+    pub(crate) fn saved(&mut self, relative: &str) {
+        self.clock += 1;
+        let now = self.clock;
+        if let Some(m) = module_name(Path::new(relative)).and_then(|name| self.modules.get_mut(&name)) {
+            m.last_save = now;
+        }
+    }
+
+    /// The text of a module as it was last synced, and whether it changed since it was last saved.
+    pub(crate) fn known(&self, module: &str) -> Option<(u64, bool)> {
+        self.modules.get(module).map(|m| (m.hash, m.last_save < m.last_text_change))
+    }
+
     /// A document was forgotten: a later sync of it starts without a past of its own.
     pub(crate) fn closed(&mut self, relative: &str) {
         self.documents.remove(relative);
@@ -124,6 +138,22 @@ mod tests {
         assert_eq!(h.stale_deps("Top.lean", &imports), [want]);
         h.synced("Top.lean", 1);
         assert_eq!(h.stale_deps("Top.lean", &imports), []);
+    }
+
+    #[test]
+    fn a_save_is_news_to_importers_and_needs_no_other() {
+        let imports = ["Low".to_owned()];
+        let mut h = History::default();
+        h.synced("Top.lean", 1);
+        h.synced("Low.lean", 7);
+        h.synced("Low.lean", 8);
+        h.saved("Low.lean");
+        assert!(!h.stale_deps("Top.lean", &imports)[0].needs_save);
+        h.synced("Top.lean", 1);
+        assert_eq!(h.stale_deps("Top.lean", &imports), []);
+        assert_eq!(h.known("Low"), Some((8, false)));
+        h.synced("Low.lean", 9);
+        assert_eq!(h.known("Low"), Some((9, true)));
     }
 
     #[test]

@@ -1,18 +1,23 @@
 //! The engine: takes a request, runs it to its one end, and answers. The fronts (daemon, MCP) differ only in how they carry the frames.
 
 mod admission;
+mod authority;
 mod barrier;
-mod diagnostics;
+pub(crate) mod diagnostics;
 mod failure;
 mod history;
+mod imports;
+mod lake;
 mod ledger;
 mod metrics;
 mod observe;
 mod ops;
+mod save;
 mod source;
+mod staleness;
 mod workspace;
+mod workspaces;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,31 +35,63 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use admission::{Admission, Admissions};
+pub use workspace::SetupFailure;
 use workspace::Workspace;
 pub(crate) use workspace::worker_command;
+use workspaces::Workspaces;
+pub use workspaces::{Dropped, Opened};
 
-/// What an engine is started with.
+/// What all workspaces of an engine have in common.
 #[derive(Debug, Clone)]
-pub struct EngineConfig {
-    /// Canonical root of the first workspace.
-    pub root: AbsPath,
-    /// Its id.
-    pub workspace_id: String,
+pub struct EngineSettings {
     /// The environment in which toolchains are looked for.
     pub env: HostEnv,
-    /// Which toolchain is wanted.
+    /// Which toolchain is wanted, where a workspace does not say.
     pub choice: Choice,
     /// How long a worker may ignore a cancelled probe before it is replaced.
     pub cancel_grace: Duration,
+    /// Whether modules that are imported may be built when a document is opened.
+    pub build: BuildPolicy,
+}
+
+/// Whether what a file imports may be built when it has no artifacts, or old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BuildPolicy {
+    /// Built when a document is opened, as Lean's own default is.
+    #[default]
+    OnDemand,
+    /// Refused, naming what would have to be built.
+    Never,
+}
+
+impl EngineSettings {
+    /// The usual settings: automatic toolchain choice, two seconds of grace unless `BEAM_CANCEL_GRACE_MS` says otherwise, builds on
+    /// demand unless `BEAM_BUILD` is `never`.
+    #[must_use]
+    pub fn new(env: HostEnv) -> Self {
+        let grace = env.var("BEAM_CANCEL_GRACE_MS").and_then(|ms| ms.parse().ok()).unwrap_or(2000);
+        let cancel_grace = Duration::from_millis(grace);
+        let build = if env.var("BEAM_BUILD") == Some("never") { BuildPolicy::Never } else { BuildPolicy::OnDemand };
+        Self { env, choice: Choice::Auto, cancel_grace, build }
+    }
+}
+
+/// What an engine is started with that has a workspace from the beginning.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Canonical root of the workspace.
+    pub root: AbsPath,
+    /// Its id.
+    pub workspace_id: String,
+    /// Everything else.
+    pub settings: EngineSettings,
 }
 
 impl EngineConfig {
-    /// The usual settings: automatic toolchain choice, and two seconds of grace unless `BEAM_CANCEL_GRACE_MS` says otherwise.
+    /// The usual settings.
     #[must_use]
     pub fn new(root: AbsPath, workspace_id: impl Into<String>, env: HostEnv) -> Self {
-        let grace = env.var("BEAM_CANCEL_GRACE_MS").and_then(|ms| ms.parse().ok()).unwrap_or(2000);
-        let cancel_grace = Duration::from_millis(grace);
-        Self { root, workspace_id: workspace_id.into(), env, choice: Choice::Auto, cancel_grace }
+        Self { root, workspace_id: workspace_id.into(), settings: EngineSettings::new(env) }
     }
 }
 
@@ -64,7 +101,8 @@ pub struct Engine(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    workspaces: BTreeMap<String, Arc<Workspace>>,
+    settings: EngineSettings,
+    workspaces: Workspaces,
     admissions: Admissions,
     shutdown: CancellationToken,
     /// Milliseconds after `epoch` at which the last request began or ended.
@@ -77,10 +115,19 @@ impl Engine {
     /// An engine with one workspace. Starts nothing.
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
-        let workspace = Arc::new(Workspace::new(&config));
+        let choice = config.settings.choice.clone();
+        let engine = Self::empty(config.settings);
+        engine.0.workspaces.first(&config.workspace_id, config.root, choice, &engine.0.settings);
+        engine
+    }
+
+    /// An engine without a workspace.
+    #[must_use]
+    pub fn empty(settings: EngineSettings) -> Self {
         let now = Instant::now();
         Self(Arc::new(Inner {
-            workspaces: BTreeMap::from([(config.workspace_id, workspace)]),
+            settings,
+            workspaces: Workspaces::default(),
             admissions: Admissions::default(),
             shutdown: CancellationToken::new(),
             activity: AtomicU64::new(0),
@@ -127,9 +174,7 @@ impl Engine {
     /// Stops admitting, cancels, waits up to `grace` for requests and workers to end, kills what is left (R7).
     pub async fn drain(&self, grace: Duration) {
         self.0.admissions.close();
-        for workspace in self.0.workspaces.values() {
-            workspace.shut_down(grace).await;
-        }
+        self.0.workspaces.close(grace).await;
     }
 
     fn touch(&self) {
@@ -153,6 +198,9 @@ impl Engine {
         };
         if !request.op.spec().tracked {
             return self.untracked(&request).await.map_or_else(Response::failed, Response::ok);
+        }
+        if matches!(request.op, Op::InitWorkspace | Op::DropWorkspace) {
+            return self.change_workspaces(&request, started).await;
         }
         let workspace = match self.workspace_of(&request) {
             Ok(workspace) => workspace,
@@ -182,7 +230,7 @@ impl Engine {
         if let Some(root) = &request.root {
             check_root(root, workspace.root())?;
         }
-        Ok(Arc::clone(workspace))
+        Ok(workspace)
     }
 
     /// Operations that are neither cancellable nor counted.
@@ -199,12 +247,13 @@ impl Engine {
             Op::Stats => self.stats(one).await,
             Op::OpenDocs => self.open_docs(one).await,
             Op::ResetStats => {
-                for workspace in self.0.workspaces.values() {
+                for workspace in self.0.workspaces.all() {
                     workspace.reset_metrics();
                 }
                 *self.0.counting_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 Ok(json!({ "reset": true }))
             }
+            Op::ListWorkspaces => Ok(self.0.workspaces.list()),
             Op::Shutdown => {
                 self.0.shutdown.cancel();
                 Ok(json!({ "shutdown": true }))
@@ -225,8 +274,8 @@ impl Engine {
             return to_value(&stats);
         }
         let mut all = serde_json::Map::new();
-        for (id, workspace) in &self.0.workspaces {
-            all.insert(id.clone(), to_value(&workspace.stats().await)?);
+        for workspace in self.0.workspaces.all() {
+            all.insert(workspace.id().to_owned(), to_value(&workspace.stats().await)?);
         }
         Ok(json!({ "uptimeMs": self.uptime_ms(), "workspaces": all }))
     }
@@ -237,9 +286,9 @@ impl Engine {
             return Ok(json!({ "workspace_id": workspace.id(), "root": workspace.root(), "sessions": sessions }));
         }
         let mut all = serde_json::Map::new();
-        for (id, workspace) in &self.0.workspaces {
+        for workspace in self.0.workspaces.all() {
             let sessions = to_value(&workspace.open_docs().await)?;
-            all.insert(id.clone(), json!({ "root": workspace.root(), "sessions": sessions }));
+            all.insert(workspace.id().to_owned(), json!({ "root": workspace.root(), "sessions": sessions }));
         }
         Ok(json!({ "workspaces": all }))
     }

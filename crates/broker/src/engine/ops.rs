@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::diagnostics::Naming;
 use super::observe::{Show, Watch};
 use super::workspace::{Live, Workspace};
-use super::{barrier, failure, source, to_value};
+use super::{barrier, failure, save, source, to_value};
 
 /// A result, and the document's progress where it was observed.
 type Done = (Value, Option<Progress>);
@@ -56,6 +56,15 @@ async fn dispatch(
             let (result, progress) = barrier::sync(&doc, &request.args, events).await?;
             Ok((to_value(&result)?, Some(progress)))
         }
+        Op::SaveOlean => {
+            let (saved, progress, _) = save::save(workspace, &request.args, events).await?;
+            Ok((to_value(&saved)?, Some(progress)))
+        }
+        Op::Close if request.args.save_artifacts == Some(true) => {
+            let (saved, progress, doc) = save::save(workspace, &request.args, events).await?;
+            forget(workspace, &doc.path).await;
+            Ok((json!({ "closed": true, "saved": saved }), Some(progress)))
+        }
         Op::Close => {
             close(workspace, &request.args).await?;
             Ok((json!({ "closed": true }), None))
@@ -76,7 +85,14 @@ async fn dispatch(
         Op::DocumentSymbols => document_symbols(workspace, &request.args, events).await,
         Op::Todo => todo(workspace, &request.args, events).await,
         Op::CodeActionResolve => code_action_resolve(workspace, &request.args, events).await,
-        Op::OpenDocs | Op::Cancel | Op::Stats | Op::ResetStats | Op::Shutdown => Err(ErrorBody::new(
+        Op::OpenDocs
+        | Op::Cancel
+        | Op::Stats
+        | Op::ResetStats
+        | Op::Shutdown
+        | Op::InitWorkspace
+        | Op::ListWorkspaces
+        | Op::DropWorkspace => Err(ErrorBody::new(
             FailureCode::InternalError,
             format!("`{}` is not a document operation", request.op.name()),
         )),
@@ -99,12 +115,17 @@ fn asked_path(workspace: &Workspace, args: &Args) -> Result<AbsPath, ErrorBody> 
 /// Forgets a document; one that is not open is closed already.
 async fn close(workspace: &Workspace, args: &Args) -> Result<(), ErrorBody> {
     let path = source::canonical_or_gone(&asked_path(workspace, args)?);
+    forget(workspace, &path).await;
+    Ok(())
+}
+
+async fn forget(workspace: &Workspace, path: &AbsPath) {
     if let Some(live) = workspace.running() {
-        live.session.close(&path).await;
-        live.ledger.closed(&path);
+        live.session.close(path).await;
+        live.ledger.closed(path);
+        live.reopened(path);
         live.history().closed(&path.display_in(workspace.root()));
     }
-    Ok(())
 }
 
 /// A document whose mirror holds what is on disk now.

@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_session::{CommandSpawn, DocumentInfo, IndexRoots, Session, SessionConfig, WorkerCommand};
-use beam_toolchain::{Choice, HostEnv, WorkerLaunch};
+use beam_toolchain::project::Project;
+use beam_toolchain::{Choice, WorkerLaunch};
 use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
 use beam_wire::{Backend, ErrorBody, FailureCode};
 
+use super::authority::Authority;
 use super::history::History;
+use super::imports::Imports;
 use super::ledger::{Basis, Ledger};
 use super::metrics::Metrics;
-use super::{EngineConfig, observe, source};
+use super::{BuildPolicy, EngineSettings, observe, source};
 use crate::qualify::Qualifier;
 
 #[derive(Debug)]
 pub(crate) struct Workspace {
     id: String,
     root: AbsPath,
-    env: HostEnv,
     choice: Choice,
-    cancel_grace: Duration,
+    settings: EngineSettings,
     lean: Mutex<Slot>,
     /// Whoever comes while a session is being started waits for that start instead of beginning another. Apart from the slot, so that
     /// `stats`, by which a daemon shows that it lives, is answered meanwhile.
@@ -42,6 +44,13 @@ enum Slot {
     Closed,
 }
 
+/// What a session needs to be started.
+struct Ready {
+    launch: WorkerLaunch,
+    project: Arc<Project>,
+    authority: Arc<Authority>,
+}
+
 /// A running session and what belongs to its lifetime.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -49,7 +58,11 @@ pub(crate) struct Live {
     pub(crate) ledger: Ledger,
     /// Folders that may hold artifacts of the workspace's modules.
     built: Vec<AbsPath>,
+    pub(crate) project: Arc<Project>,
+    authority: Arc<Authority>,
     history: Mutex<History>,
+    /// The version of each document that was saved last.
+    checkpoints: Mutex<HashMap<AbsPath, u64>>,
 }
 
 impl Live {
@@ -61,19 +74,47 @@ impl Live {
         self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
     }
 
+    /// Whether `lake build` means anything here.
+    pub(crate) fn has_lake(&self) -> bool {
+        self.authority.is_lake()
+    }
+
+    /// Who knows about this project's modules and their artifacts.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Files that the session depends on, was started with, and that are others now. Reads a handful of small files. Blocking.
+    pub(crate) fn config_changed(&self) -> Vec<AbsPath> {
+        self.project.config_stamp().changed()
+    }
+
+    fn checkpoints(&self) -> MutexGuard<'_, HashMap<AbsPath, u64>> {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A version was saved.
+    pub(crate) fn checkpointed(&self, path: &AbsPath, version: u64) {
+        self.checkpoints().insert(path.clone(), version);
+    }
+
+    /// A document's versions start over.
+    pub(crate) fn reopened(&self, path: &AbsPath) {
+        self.checkpoints().remove(path);
+    }
+
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Workspace {
-    pub(crate) fn new(config: &EngineConfig) -> Self {
+    pub(crate) fn new(id: &str, root: AbsPath, choice: Choice, settings: &EngineSettings) -> Self {
         Self {
-            id: config.workspace_id.clone(),
-            root: config.root.clone(),
-            env: config.env.clone(),
-            choice: config.choice.clone(),
-            cancel_grace: config.cancel_grace,
+            id: id.to_owned(),
+            root,
+            choice,
+            settings: settings.clone(),
             lean: Mutex::new(Slot::Idle { next_epoch: 1 }),
             starting: tokio::sync::Mutex::default(),
             lean_metrics: Metrics::default(),
@@ -87,6 +128,11 @@ impl Workspace {
 
     pub(crate) fn root(&self) -> &AbsPath {
         &self.root
+    }
+
+    /// Which toolchain it was told to use.
+    pub(crate) fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     pub(crate) fn metrics(&self, backend: Backend) -> &Metrics {
@@ -114,44 +160,63 @@ impl Workspace {
     }
 
     /// The session, started if none runs.
-    pub(crate) async fn live(&self) -> Result<Arc<Live>, ErrorBody> {
+    pub(crate) async fn live(&self) -> Result<Arc<Live>, SetupFailure> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
         let _only_one_starts = self.starting.lock().await;
         let epoch = match &*self.slot() {
             Slot::Running(live) => return Ok(Arc::clone(live)),
-            Slot::Closed => return Err(closing()),
+            Slot::Closed => return Err(SetupFailure::Closing),
             Slot::Idle { next_epoch } => *next_epoch,
         };
-        let launch = self.prepare().await?;
-        let index = index_roots(&self.root, &launch);
+        let Ready { launch, project, authority } = self.prepare().await?;
+        let index = index_roots(&project, &launch);
         let built = index.ileans.clone();
+        let build = self.settings.build;
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
-        config.cancel_grace = self.cancel_grace;
-        config.build_mode = beam_session::BuildMode::Always;
+        config.cancel_grace = self.settings.cancel_grace;
+        config.build_mode = match build {
+            BuildPolicy::OnDemand => beam_session::BuildMode::Always,
+            BuildPolicy::Never => beam_session::BuildMode::Never,
+        };
+        if authority.knows_texts() {
+            let imports = Imports::new(Arc::clone(&project), Arc::clone(&authority), build);
+            config.setup = Some(Arc::new(imports));
+        }
         config.index = index;
         let mut slot = self.slot();
         if matches!(*slot, Slot::Closed) {
             // Closed while it was being prepared; nothing has been started yet.
-            return Err(closing());
+            return Err(SetupFailure::Closing);
         }
         let session = Session::new(config);
-        let live = Arc::new(Live { session, ledger: Ledger::default(), built, history: Mutex::default() });
+        let live = Arc::new(Live {
+            session,
+            ledger: Ledger::default(),
+            built,
+            project,
+            authority,
+            history: Mutex::default(),
+            checkpoints: Mutex::default(),
+        });
         self.lean_metrics.session_started();
         *slot = Slot::Running(Arc::clone(&live));
         Ok(live)
     }
 
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
-    async fn prepare(&self) -> Result<WorkerLaunch, ErrorBody> {
-        let (root, env, choice) = (self.root.clone(), self.env.clone(), self.choice.clone());
-        let prepared = tokio::task::spawn_blocking(move || {
-            crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)
+    async fn prepare(&self) -> Result<Ready, SetupFailure> {
+        let (root, env, choice) = (self.root.clone(), self.settings.env.clone(), self.choice.clone());
+        tokio::task::spawn_blocking(move || {
+            let prepared = crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)?;
+            let project = Arc::new(Project::read(&root));
+            let (authority, launch) = Authority::of(prepared, Arc::clone(&project), &env);
+            Ok(Ready { launch, project, authority: Arc::new(authority) })
         })
         .await
-        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("looking for a Lean toolchain failed: {e}")))?;
-        prepared.map_err(|e| ErrorBody::new(FailureCode::InternalError, e.to_string()))
+        .map_err(|e| SetupFailure::Defect(e.to_string()))?
+        .map_err(SetupFailure::Toolchain)
     }
 
     /// Ends every session; later requests get none (R7).
@@ -173,6 +238,7 @@ impl Workspace {
                     epoch: live.session.epoch(),
                     open_doc_count: u64::try_from(docs.len()).unwrap_or(u64::MAX),
                     handle_count: live.ledger.count(&bases(&docs)),
+                    config_changed: !live.config_changed().is_empty(),
                 };
                 (stats, live.session.counters().worker_restarts)
             }
@@ -191,7 +257,9 @@ impl Workspace {
         let lean = match self.running() {
             Some(live) => {
                 let docs = live.session.documents().await;
-                let mut files: Vec<_> = docs.into_iter().map(|doc| self.open_doc(doc)).collect();
+                let saved = live.checkpoints().clone();
+                let mut files: Vec<_> =
+                    docs.into_iter().map(|doc| self.open_doc(saved.get(&doc.path).copied(), doc)).collect();
                 files.sort_by(|a, b| a.path.cmp(&b.path));
                 OpenDocs { active: true, files }
             }
@@ -200,7 +268,7 @@ impl Workspace {
         PerBackend { lean, rocq: OpenDocs { active: false, files: Vec::new() } }
     }
 
-    fn open_doc(&self, doc: DocumentInfo) -> OpenDoc {
+    fn open_doc(&self, saved: Option<u64>, doc: DocumentInfo) -> OpenDoc {
         let disk_status = match source::read(&doc.path) {
             Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => {
                 DiskStatus::MatchesTracked
@@ -213,16 +281,35 @@ impl Workspace {
             uri: doc.uri,
             version: doc.version,
             disk_status,
-            checkpointed: false,
+            checkpointed: disk_status == DiskStatus::MatchesTracked && saved == Some(doc.version),
             path: Some(doc.path.display_in(&self.root)),
             file_progress: doc.progress.map(observe::progress),
         }
     }
 }
 
-fn closing() -> ErrorBody {
-    let message = "the daemon is shutting down; run the command again to start a new one";
-    ErrorBody::new(FailureCode::RequestCancelled, message)
+/// Why a workspace has no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupFailure {
+    /// No usable toolchain, or the extension does not build on it.
+    #[error(transparent)]
+    Toolchain(#[from] crate::qualify::PrepareError),
+    /// The workspace was dropped, or the process is ending.
+    #[error("the workspace is being shut down; ask again to start it anew")]
+    Closing,
+    /// A defect of ours.
+    #[error("looking for a Lean toolchain failed: {0}")]
+    Defect(String),
+}
+
+impl From<SetupFailure> for ErrorBody {
+    fn from(e: SetupFailure) -> Self {
+        let code = match e {
+            SetupFailure::Closing => FailureCode::RequestCancelled,
+            SetupFailure::Toolchain(_) | SetupFailure::Defect(_) => FailureCode::InternalError,
+        };
+        Self::new(code, e.to_string())
+    }
 }
 
 /// What every open document's handles are bound to now.
@@ -231,14 +318,14 @@ fn bases(docs: &[DocumentInfo]) -> HashMap<AbsPath, Basis> {
 }
 
 /// Where references of closed files are found: built modules and sources, of the workspace first, then of what is on Lean's paths.
-fn index_roots(root: &AbsPath, launch: &WorkerLaunch) -> IndexRoots {
+fn index_roots(project: &Project, launch: &WorkerLaunch) -> IndexRoots {
     let on_path = |name: &str| -> Vec<AbsPath> {
         let value = launch.env.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         std::env::split_paths(&value.unwrap_or_default()).filter_map(|p| AbsPath::new(p).ok()).collect()
     };
-    let mut ileans = vec![root.join(".lake/build/lib/lean")];
+    let mut ileans = project.lib_dirs();
     ileans.extend(on_path("LEAN_PATH"));
-    let mut sources = vec![root.clone()];
+    let mut sources = project.source_dirs();
     sources.extend(on_path("LEAN_SRC_PATH"));
     IndexRoots { ileans, sources }
 }

@@ -26,12 +26,12 @@ impl lean_beam::connect::Backstage for Backstage {
     type Service = Fake;
 
     fn service(&self, config: EngineConfig) -> Fake {
-        if config.env.var(DAEMON) == Some("fail") {
+        if config.settings.env.var(DAEMON) == Some("fail") {
             panic!("told to die before being ready");
         }
         Fake(Arc::new(Inner {
             root: config.root,
-            choice: config.choice,
+            choice: config.settings.choice,
             started: Instant::now(),
             asked: CancelToken::new(),
             state: Mutex::default(),

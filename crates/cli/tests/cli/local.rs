@@ -1,5 +1,9 @@
 //! Commands that ask no daemon, and failures that are told before one is started.
 
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
 use expect_test::expect;
 
 use crate::env::Env;
@@ -15,6 +19,9 @@ tests! {
     doctor_only_reads
     an_empty_store_says_what_helps
     answers_that_nobody_reads
+    the_mcp_server_by_both_its_names
+    the_mcp_server_refuses_what_it_cannot_use
+    a_self_check_that_fails_names_its_phase
 }
 
 fn usage_goes_to_stderr() {
@@ -171,4 +178,75 @@ fn answers_that_nobody_reads() {
     drop(reader);
     let output = env.command(&["version"]).stdout(writer).output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(1), 0), "{output:?}");
+}
+
+/// The server by its name, in the test's place.
+fn mcp(env: &Env, args: &[&str]) -> Command {
+    let mut command = env.command(args);
+    command.arg0("lean-beam-mcp");
+    command
+}
+
+fn the_mcp_server_by_both_its_names() {
+    let env = Env::new();
+    let discover = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"#,
+        r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+        "\n"
+    );
+    for mut command in [mcp(&env, &[]), env.command(&["mcp"])] {
+        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Dropped behind the line: the end of its input ends the server.
+        server.stdin.take().unwrap().write_all(discover.as_bytes()).unwrap();
+        let output = server.wait_with_output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["result"]["supportedVersions"], serde_json::json!(["2026-07-28"]));
+        assert!(output.stderr.is_empty() && output.status.success(), "{output:?}");
+    }
+    let version = mcp(&env, &["--nope", "--version"]).output().unwrap();
+    let text = String::from_utf8(version.stdout).unwrap();
+    assert!(text.starts_with("lean-beam-mcp ") && text.contains("\nmcp protocol: 2026-07-28\n"), "{text}");
+    assert!(version.status.success() && version.stderr.is_empty());
+    for word in ["-h", "--help", "help"] {
+        let help = mcp(&env, &[word]).output().unwrap();
+        assert!(help.status.success() && help.stdout.is_empty());
+        assert!(help.stderr.starts_with(b"usage: lean-beam-mcp"));
+    }
+    assert!(!env.root.join(".beam").exists());
+}
+
+fn the_mcp_server_refuses_what_it_cannot_use() {
+    let env = Env::new();
+    let refused = |command: &mut Command, why: &str, usage: bool| {
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("beam: ") && said.contains(why), "{said}");
+        assert_eq!(said.contains("usage: lean-beam-mcp"), usage, "{said}");
+        assert!(output.stdout.is_empty() && output.status.code() == Some(1));
+    };
+    refused(&mut mcp(&env, &["--root", "/p"]), "unexpected argument --root", true);
+    refused(&mut env.command(&["--root", ".", "mcp"]), "every call names its workspace", true);
+    refused(&mut mcp(&env, &["--self-check"]), "--self-check needs a value", true);
+    for (name, bad) in [("LEAN_BEAM_MCP_MAX_OUTPUT_BYTES", "7"), ("LEAN_BEAM_MCP_TEST_STATUS_DELAY_MS", "soon")] {
+        refused(mcp(&env, &[]).env(name, bad), name, false);
+    }
+    refused(
+        mcp(&env, &["--self-check", "A.lean"]).env("LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS", "0"),
+        "LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS",
+        false,
+    );
+}
+
+/// There is no Lean in a test's place: discovery works, and the first tool call says what is missing.
+fn a_self_check_that_fails_names_its_phase() {
+    let env = Env::new();
+    let run = |file| {
+        let output = mcp(&env, &["--self-check", file]).output().unwrap();
+        assert!(output.stdout.is_empty() && output.status.code() == Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = run("None.lean");
+    assert!(said.contains("failed in phase start: None.lean does not exist in"), "{said}");
+    let said = run("A.lean");
+    assert!(said.contains("failed in phase tools/call lean_sync: error -32600: could not set up"), "{said}");
 }

@@ -2,7 +2,7 @@
 //!
 //! This executable is two things. Started by cargo it runs the tests. Started with [`env::FAKE`] in its environment it *is* a
 //! `lean-beam` whose engine is [`fake::Fake`]; since a client starts its own executable as the daemon, both ends are.
-//! The last test is different: it runs the real product on real Lean.
+//! The tests in `native` and `real` are different: they run the real product on real Lean.
 
 mod answers;
 mod env;
@@ -10,6 +10,7 @@ mod fake;
 mod interrupt;
 mod lifecycle;
 mod local;
+mod native;
 mod real;
 
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     if std::env::var_os(env::FAKE).is_some() {
         return lean_beam::main(std::env::args_os(), &fake::Backstage);
     }
-    let tests = [answers::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, real::TESTS].concat();
+    let tests = [answers::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, native::TESTS, real::TESTS].concat();
     let trials = tests
         .into_iter()
         .map(|(name, test)| {

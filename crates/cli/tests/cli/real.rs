@@ -1,14 +1,19 @@
 //! The product itself, on real Lean: what a new user runs first.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use beam_broker::qualify::Qualifier;
 use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
+
+use serde_json::Value;
 
 use crate::tests;
 
 tests! {
     quickstart_gives_right_answers_on_real_lean
+    a_recovery_plan_is_run_by_a_shell_as_it_stands
+    the_self_check_passes_on_real_lean
 }
 
 /// Every answer is checked by the command itself; here it is checked that it showed them, and left no daemon behind.
@@ -46,4 +51,105 @@ fn quickstart_gives_right_answers_on_real_lean() {
     assert!(!again.status.success());
     assert!(String::from_utf8_lossy(&again.stderr).contains("name an empty folder with --dir"));
     assert_eq!(std::fs::read_to_string(dir.path().join("Example.lean")).unwrap(), "-- mine\n");
+}
+
+/// Runs a line in a shell whose `lean-beam` is the one under test.
+fn shell(root: &Path, line: &str) -> Output {
+    let bin = root.join("bin");
+    if !bin.exists() {
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lean-beam"), bin.join("lean-beam")).unwrap();
+    }
+    let env = shared_env();
+    let path = format!("{}:{}", bin.display(), env.var("PATH").unwrap_or_default());
+    Command::new("sh")
+        .args(["-c", line])
+        .current_dir(root)
+        .env_clear()
+        .envs(env.vars())
+        .env("PATH", path)
+        .env("BEAM_TOOLCHAIN", "embedded")
+        .output()
+        .unwrap()
+}
+
+fn answer(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+}
+
+/// Five modules: a diamond over one with a `module` header, and one with an error. Edit, stale, the plan as printed, ready.
+fn a_recovery_plan_is_run_by_a_shell_as_it_stands() {
+    let _installed = shared_embedded_for_tests(&Qualifier);
+    let dir = tempfile::Builder::new().prefix("beam-five-").tempdir().unwrap();
+    let root = dir.path();
+    let write = |file: &str, text: &str| std::fs::write(root.join(file), text).unwrap();
+    std::fs::create_dir(root.join("My App")).unwrap();
+    write("lean-toolchain", "leanprover/lean4:v4.28.0\n");
+    write(
+        "lakefile.toml",
+        "name = \"five\"\n\n[[lean_lib]]\nname = \"App\"\nsrcDir = \"My App\"\nglobs = [\"Base\", \"Left\", \"Right\", \"Top\", \"Bad\"]\n",
+    );
+    write("My App/Base.lean", "module\n\npublic def base : Nat := 1\n");
+    write("My App/Left.lean", "import Base\n\ndef left : Nat := base + 1\n");
+    write("My App/Right.lean", "import Base\n\ndef right : Nat := base + 2\n");
+    write("My App/Top.lean", "import Left\nimport Right\n\ntheorem sum : left + right = 5 := by decide\n");
+    write("My App/Bad.lean", "import Base\n\ndef bad : Nat := \"one\"\n");
+    let sync = |file: &str| shell(root, &format!("lean-beam sync '{file}'"));
+
+    let first = sync("My App/Top.lean");
+    assert!(first.status.success(), "{first:?}");
+    assert!(String::from_utf8_lossy(&first.stderr).contains("Built Left"), "the build is shown: {first:?}");
+    assert_eq!(answer(&first)["result"]["readiness"]["saveReady"], true);
+
+    write("My App/Left.lean", "import Base\n\ndef left : Nat := base + 1 + 0\n");
+    assert!(sync("My App/Left.lean").status.success());
+    let stale = sync("My App/Top.lean");
+    assert!(!stale.status.success());
+    let stale = answer(&stale);
+    assert_eq!(stale["error"]["code"], "syncBarrierIncomplete");
+    let plan = stale["error"]["data"]["recoveryPlan"].as_array().unwrap();
+    assert_eq!(plan.len(), 2, "{plan:?}");
+    for line in plan {
+        let done = shell(root, line.as_str().unwrap());
+        assert!(done.status.success(), "{line}: {done:?}");
+        assert!(!String::from_utf8_lossy(&done.stderr).contains("Built"), "nothing had to be built: {done:?}");
+    }
+    assert_eq!(answer(&sync("My App/Top.lean"))["result"]["readiness"]["saveReady"], true);
+
+    let bad = answer(&sync("My App/Bad.lean"));
+    assert_eq!(bad["result"]["readiness"]["reason"], "documentErrors");
+    let unsaved = shell(root, "lean-beam close-save 'My App/Bad.lean'");
+    assert_eq!(answer(&unsaved)["error"]["code"], "invalidParams");
+    let closed = shell(root, "lean-beam close-save 'My App/Top.lean'");
+    assert_eq!(answer(&closed)["result"]["saved"]["module"], "Top", "{closed:?}");
+    assert!(shell(root, "lean-beam shutdown").status.success());
+}
+
+/// As a user runs it after registering the server.
+fn the_self_check_passes_on_real_lean() {
+    let _installed = shared_embedded_for_tests(&Qualifier);
+    let dir = tempfile::Builder::new().prefix("beam-check-").tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
+    std::fs::write(root.join("A.lean"), "example : True := trivial\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_lean-beam"))
+        .args(["mcp", "--lean-cmd", "embedded", "--self-check", "A.lean"])
+        .current_dir(&root)
+        .env_clear()
+        .envs(shared_env().vars())
+        .env("LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS", "600000")
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && stderr.is_empty(), "{stdout}\n{stderr}");
+    expect_test::expect![[r#"
+        lean-beam-mcp self-check passed
+        root: $ROOT
+        file: A.lean
+        workspace: {"root":"$ROOT"}
+        protocol: 2026-07-28
+        lean_sync: ok
+    "#]]
+    .assert_eq(&stdout.replace(root.to_str().unwrap(), "$ROOT"));
+    assert!(!root.join(".beam").exists(), "a check leaves nothing in the project");
 }

@@ -6,9 +6,10 @@
 // Each test file uses its own part of this.
 #![allow(dead_code, missing_docs)]
 
+use std::ffi::OsString;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use beam_base::AbsPath;
@@ -29,10 +30,12 @@ pub struct FakeSpawn {
     count: AtomicU32,
     obedient: bool,
     broken: AtomicBool,
+    args: Mutex<Vec<Vec<OsString>>>,
 }
 
 impl Spawn for FakeSpawn {
-    fn spawn(&self) -> io::Result<WorkerProcess> {
+    fn spawn(&self, more_args: &[OsString]) -> io::Result<WorkerProcess> {
+        self.args.lock().unwrap().push(more_args.to_vec());
         if self.broken.load(Ordering::SeqCst) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such program"));
         }
@@ -94,8 +97,13 @@ impl Harness {
     pub fn with(obedient: bool, change: impl FnOnce(&mut SessionConfig)) -> Self {
         fail_on_deadlock();
         let (born_tx, born) = mpsc::unbounded_channel();
-        let spawn =
-            Arc::new(FakeSpawn { born: born_tx, count: AtomicU32::new(0), obedient, broken: AtomicBool::new(false) });
+        let spawn = Arc::new(FakeSpawn {
+            born: born_tx,
+            count: AtomicU32::new(0),
+            obedient,
+            broken: AtomicBool::new(false),
+            args: Mutex::default(),
+        });
         let mut config = SessionConfig::new(AbsPath::new("/proj").unwrap(), 3, spawn.clone());
         config.cancel_grace = GRACE;
         change(&mut config);
@@ -110,6 +118,11 @@ impl Harness {
     /// Processes started so far.
     pub fn started(&self) -> u32 {
         self.spawn.count.load(Ordering::SeqCst)
+    }
+
+    /// The arguments of every start so far.
+    pub fn args(&self) -> Vec<Vec<OsString>> {
+        self.spawn.args.lock().unwrap().clone()
     }
 
     /// The next process that was started, before it read anything.

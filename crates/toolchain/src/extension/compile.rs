@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beam_base::AbsPath;
 
 use super::ExtensionError;
-use super::sources::{Module, Sources, WORKER};
+use super::sources::{Module, Sources};
 use crate::env::HostEnv;
 use crate::process::{Done, Run};
 use crate::progress::{Progress, phase};
@@ -99,8 +99,8 @@ fn one_process(
 }
 
 fn write_sources(sources: &Sources, dir: &AbsPath) -> Result<(), FsError> {
-    let files =
-        sources.modules.iter().map(|m| (m.path.as_str(), m.text.as_str())).chain([(WORKER, sources.worker.as_str())]);
+    let programs = sources.programs.iter().map(|(path, text)| (*path, text.as_str()));
+    let files = sources.modules.iter().map(|m| (m.path.as_str(), m.text.as_str())).chain(programs);
     for (path, text) in files {
         let path = dir.join(path);
         if let Some(parent) = path.parent() {

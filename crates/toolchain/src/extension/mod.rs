@@ -3,6 +3,7 @@
 //! Must never: use a build that has not passed (K4), or rebuild in place.
 
 mod compile;
+mod lake;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 
+pub use lake::{LAKE, LakeError, LakeTarget, LakeTrace, lake_target, lake_trace};
 pub use sources::{SourceError, WORKER};
 
 pub(crate) use compile::compile;

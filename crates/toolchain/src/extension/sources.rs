@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use super::lake::LAKE;
+
 /// The worker program; what it imports, directly or not, is the extension.
 pub const WORKER: &str = "LeanBeamWorker.lean";
 
@@ -31,11 +33,11 @@ pub(crate) struct Module {
     pub needs: Vec<usize>,
 }
 
-/// The worker program and the modules it needs, each after those it imports.
+/// The programs and the modules that the worker needs, each after those it imports.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
-    /// Text of the worker program.
-    pub worker: String,
+    /// The worker, and the program that asks Lake: path and text. They are not compiled.
+    pub programs: Vec<(&'static str, String)>,
     /// In an order of compilation.
     pub modules: Vec<Module>,
     /// blake3 over paths and texts, hexadecimal.
@@ -49,7 +51,7 @@ impl Sources {
         SOURCES.as_ref().map_err(Clone::clone)
     }
 
-    /// Sorts out the given files. Files that the worker does not reach take no part, not even in the hash.
+    /// Sorts out the given files. Files that are neither a program nor reached by the worker take no part, not even in the hash.
     pub fn new(files: &[(&str, &str)]) -> Result<Self, SourceError> {
         let files: BTreeMap<&str, &str> = files.iter().copied().collect();
         let worker = *files.get(WORKER).ok_or(SourceError::NoWorker)?;
@@ -60,7 +62,9 @@ impl Sources {
         let modules = walk.modules;
         let mut hash = blake3::Hasher::new();
         let mut sorted: Vec<(&str, &str)> = modules.iter().map(|m| (m.path.as_str(), m.text.as_str())).collect();
-        sorted.push((WORKER, worker));
+        let programs: Vec<(&'static str, String)> =
+            [WORKER, LAKE].into_iter().filter_map(|path| Some((path, (*files.get(path)?).to_owned()))).collect();
+        sorted.extend(programs.iter().map(|(path, text)| (*path, text.as_str())));
         sorted.sort_unstable();
         for (path, text) in sorted {
             for part in [path, text] {
@@ -68,7 +72,7 @@ impl Sources {
                 hash.update(part.as_bytes());
             }
         }
-        Ok(Self { worker: worker.to_owned(), modules, hash: hash.finalize().to_hex().to_string() })
+        Ok(Self { programs, modules, hash: hash.finalize().to_hex().to_string() })
     }
 }
 
@@ -207,6 +211,11 @@ mod tests {
         assert_eq!(changed(3, "other"), s.hash, "not reached");
         assert_ne!(changed(2, "-- leaf "), s.hash);
         assert_ne!(changed(4, "import A "), s.hash);
+        let mut with_lake = files.to_vec();
+        with_lake.push((LAKE, "import Lake"));
+        let with_lake = Sources::new(&with_lake).unwrap();
+        assert_eq!((with_lake.modules.len(), with_lake.programs.len()), (3, 2), "a program, no module");
+        assert_ne!(with_lake.hash, s.hash);
     }
 
     #[test]

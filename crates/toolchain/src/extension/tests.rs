@@ -134,6 +134,75 @@ fn many_at_once_build_once() {
     assert_eq!(f.times(), 1);
 }
 
+/// K1: two toolchains in two projects, found through elan, are two builds, each for both to find again; and a toolchain that was
+/// rebuilt under the same name is a third, whatever was said of the one before.
+#[test]
+fn each_toolchain_of_elan_has_a_build_of_its_own() {
+    let f = Fixture::new();
+    let env = f.env.clone().with("ELAN_HOME", f.top.join("elan").as_os_str());
+    let one = sources("import Lean");
+    let project = |name: &str, version: &str| {
+        let prefix = f.top.join(format!("elan/toolchains/leanprover--lean4---v{version}"));
+        if !prefix.is_dir() {
+            fake_lean::make(&prefix, version);
+        }
+        let root = f.top.join(name);
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("lean-toolchain"), format!("leanprover/lean4:v{version}\n")).unwrap();
+        (resolve(&root, &env, &Choice::Auto).unwrap(), prefix)
+    };
+    let build = |tc: &Toolchain, verdict: Result<(), &str>| {
+        let qualify = |_: &WorkerLaunch| {
+            f.qualified.fetch_add(1, Ordering::Relaxed);
+            verdict.map_err(str::to_owned)
+        };
+        ensure(tc, &one, &f.store, &env, &qualify, &Silent)
+    };
+    let (old, _) = project("old", "4.28.0");
+    let (new, prefix) = project("new", "4.29.0");
+    let (same, _) = project("same", "4.28.0");
+    assert_eq!(old.fingerprint, same.fingerprint);
+    assert_ne!(old.fingerprint, new.fingerprint);
+    let dir = build(&old, Ok(())).unwrap().dir;
+    assert_eq!(build(&same, Err("not asked")).unwrap().dir, dir);
+    build(&new, Err("a probe is wrong")).unwrap_err();
+    build(&new, Ok(())).unwrap_err();
+    assert_eq!((f.times(), f.store.extensions().len()), (2, 2), "not tried again");
+    // A new binary is a new try; the old verdict stays with the old one.
+    let lean = prefix.join("bin/lean");
+    fs::write(&lean, fs::read_to_string(&lean).unwrap() + "# rebuilt\n").unwrap();
+    let (rebuilt, _) = project("new", "4.29.0");
+    build(&rebuilt, Ok(())).unwrap();
+    assert_eq!((f.times(), f.store.extensions().len()), (3, 3));
+}
+
+/// Lake is told what elan's proxy would tell it, and nothing that another Lake around us has set.
+#[test]
+fn lake_hears_of_elan_and_not_of_an_outer_lake() {
+    let f = Fixture::new();
+    let elan = f.top.join("elan");
+    fake_lean::make(&elan.join("toolchains/leanprover--lean4---v4.28.0"), "4.28.0");
+    let root = f.top.join("project");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
+    fs::write(root.join("lakefile.toml"), "").unwrap();
+    let env = f.env.clone().with("ELAN_HOME", elan.as_os_str()).with("LEAN_GITHASH", "other");
+    let launched = |env: &HostEnv| {
+        let tc = resolve(&root, env, &Choice::Auto).unwrap();
+        let ext = ensure(&tc, &sources("import Lean"), &f.store, env, &|_: &WorkerLaunch| Ok(()), &Silent).unwrap();
+        worker_launch(&tc, &ext, &root, env).unwrap()
+    };
+    let var = |launch: &WorkerLaunch, key: &str| {
+        launch.env.iter().find(|(k, _)| k == key).map(|(_, value)| value.to_str().unwrap().to_owned())
+    };
+    let launch = launched(&env);
+    assert_eq!(var(&launch, "ELAN_HOME"), Some(elan.to_string()));
+    assert_eq!(var(&launch, "ELAN_TOOLCHAIN").as_deref(), Some("leanprover/lean4:v4.28.0"));
+    assert_eq!(var(&launch, "LEAN_GITHASH").as_deref(), Some("other"), "the user's own");
+    let launch = launched(&env.with("LAKE", "/elsewhere/bin/lake"));
+    assert_eq!(var(&launch, "LEAN_GITHASH").as_deref(), Some("own"), "another Lake's");
+}
+
 #[test]
 fn the_launch_on_a_native_toolchain() {
     let f = Fixture::new();

@@ -5,7 +5,6 @@
 //! module is the path of its file.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use beam_base::AbsPath;
 
 use super::config::{LeanOption, PackageConfig, Require, Settings};
 use super::name::ModuleName;
+use super::stamp::ConfigStamp;
 
 /// How a package says what it consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,16 +28,6 @@ pub enum ConfigKind {
         /// Why, for people.
         error: String,
     },
-}
-
-/// Identifies what the configuration was when it was read. Two equal stamps: nothing that a session depends on has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigStamp(String);
-
-impl fmt::Display for ConfigStamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// A module of the project or of a package it depends on.
@@ -96,7 +86,6 @@ pub struct Project {
     /// Requirements whose folder is not there.
     absent: Vec<String>,
     stamp: ConfigStamp,
-    stamped: Vec<AbsPath>,
 }
 
 #[derive(Debug, Clone)]
@@ -161,9 +150,8 @@ impl Project {
             }
             next += 1;
         }
-        let stamped = stamped_files(&packages);
-        let stamp = stamp_of(&stamped);
-        Self { root: root.clone(), packages, absent, stamp, stamped }
+        let stamp = ConfigStamp::of(stamped_files(&packages));
+        Self { root: root.clone(), packages, absent, stamp }
     }
 
     /// The project's root.
@@ -205,17 +193,11 @@ impl Project {
         out
     }
 
-    /// What the configuration was when this was read.
+    /// What the configuration was when this was read: lakefiles and `lean-toolchain` of the project, the manifest and its overrides,
+    /// lakefiles of the packages.
     #[must_use]
     pub fn config_stamp(&self) -> &ConfigStamp {
         &self.stamp
-    }
-
-    /// The stamp of the same files as they are now; reads a handful of small files. Lakefiles and `lean-toolchain` of the project, the
-    /// manifest and its overrides, lakefiles of the packages.
-    #[must_use]
-    pub fn config_stamp_now(&self) -> ConfigStamp {
-        stamp_of(&self.stamped)
     }
 
     /// The folders to be put on Lean's search path, the project's own first. They need not exist yet.
@@ -400,25 +382,19 @@ fn stamped_files(packages: &[Package]) -> Vec<AbsPath> {
     for (n, package) in packages.iter().enumerate() {
         files.extend(["lakefile.lean", "lakefile.toml"].map(|f| package.dir.join(f)));
         if n == 0 {
-            files.extend(
-                ["lean-toolchain", "lake-manifest.json", ".lake/package-overrides.json"].map(|f| package.dir.join(f)),
-            );
+            files.extend(["lake-manifest.json", ".lake/package-overrides.json"].map(|f| package.dir.join(f)));
+            // The nearest one upwards decides, as elan has it; and one that is put in front of that later.
+            for dir in package.dir.ancestors() {
+                let file = dir.join("lean-toolchain");
+                let decides = file.is_file();
+                files.push(file);
+                if decides {
+                    break;
+                }
+            }
         }
     }
     files
-}
-
-fn stamp_of(files: &[AbsPath]) -> ConfigStamp {
-    let mut hash = blake3::Hasher::new();
-    for file in files {
-        // A file that cannot be read is as good as absent: Lake could not read it either.
-        let content = std::fs::read(file).ok();
-        hash.update(&[u8::from(content.is_some())]);
-        let content = content.unwrap_or_default();
-        hash.update(&(content.len() as u64).to_le_bytes());
-        hash.update(&content);
-    }
-    ConfigStamp(hash.finalize().to_hex().to_string())
 }
 
 fn distinct<'a>(dirs: impl Iterator<Item = &'a AbsPath>) -> Vec<AbsPath> {

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod save;
 mod source;
+mod stamp;
 mod trace;
 
 pub use builder::{
@@ -24,8 +25,9 @@ pub use builder::{
 };
 pub use config::{ConfigError, LeanOption, OptionValue};
 pub use header::{Header, Import, imports_of};
-pub use layout::{ConfigKind, ConfigStamp, Module, Project};
+pub use layout::{ConfigKind, Module, Project};
 pub use name::ModuleName;
 pub use native::{NativeBuild, native_imports_need_build, native_needs_build};
 pub use plan::Why;
 pub use save::{SaveError, Saving};
+pub use stamp::ConfigStamp;

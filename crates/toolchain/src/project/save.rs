@@ -1,6 +1,7 @@
 //! Artifacts that a file worker writes (a *save*), recorded so that the builder takes them for its own.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use beam_base::AbsPath;
 
@@ -60,8 +61,8 @@ pub enum SaveError {
 /// [`Saving::record`]; if this is dropped before, it stays stale and the next build makes it anew.
 #[derive(Debug)]
 #[must_use = "a save that is not recorded leaves the module stale"]
-pub struct Saving<'a> {
-    builder: &'a Builder,
+pub struct Saving {
+    builder: Arc<Builder>,
     module: Module,
     trace: AbsPath,
     _locks: Locks,
@@ -73,7 +74,11 @@ impl Builder {
     ///
     /// # Errors
     /// Before anything is written: cancelled, unsupported settings, no lock. Then: a trace that cannot be replaced.
-    pub fn begin_save(&self, module: &Module, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<Saving<'_>, SaveError> {
+    pub fn begin_save(
+        self: &Arc<Self>,
+        module: &Module,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Saving, SaveError> {
         if !module.more_args().is_empty() {
             return Err(SaveError::MoreArgs { module: module.name.clone() });
         }
@@ -87,11 +92,11 @@ impl Builder {
         let folder = trace.parent().unwrap_or_else(|| module.lib_dir.clone());
         std::fs::create_dir_all(&folder).map_err(FsError::at("make the folder", &folder))?;
         Trace::write(&trace, None)?;
-        Ok(Saving { builder: self, module: module.clone(), trace, _locks: locks })
+        Ok(Saving { builder: Arc::clone(self), module: module.clone(), trace, _locks: locks })
     }
 }
 
-impl Saving<'_> {
+impl Saving {
     /// The files that must be there when the save is recorded, with their endings: `olean`, `ilean`, and for a file with `module` header
     /// `olean.server`, `olean.private`, `ir`.
     #[must_use]

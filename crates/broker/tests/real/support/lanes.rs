@@ -19,17 +19,21 @@ use tokio::task::JoinHandle;
 /// The workspace id of these tests.
 pub const WORKSPACE: &str = "real-lean";
 
-/// An engine over a temporary project on the embedded Lean, which is installed if this is its first use; and its `lean`.
-pub fn engine() -> (Engine, AbsPath, AbsPath, tempfile::TempDir) {
-    let installed = testing::shared_embedded_for_tests(&Qualifier);
+/// An engine over a temporary project on the embedded Lean, which is installed if this is its first use.
+pub fn engine() -> (Engine, AbsPath, tempfile::TempDir) {
+    drop(testing::shared_embedded_for_tests(&Qualifier));
     let dir = tempfile::tempdir().expect("a temporary folder");
     let root = AbsPath::canonical(dir.path()).expect("its canonical path");
     std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").expect("a toolchain file");
-    // Where tests put modules that they build themselves.
-    let env = testing::shared_env().with("LEAN_PATH", root.join("built").as_path());
-    let mut config = EngineConfig::new(root.clone(), WORKSPACE, env);
-    config.choice = Choice::Embedded;
-    (Engine::new(config), installed.lean(), root, dir)
+    let mut config = EngineConfig::new(root.clone(), WORKSPACE, testing::shared_env());
+    config.settings.choice = Choice::Embedded;
+    (Engine::new(config), root, dir)
+}
+
+/// Sees to it that the embedded Lean is there.
+pub async fn installed() {
+    let install = || testing::shared_embedded_for_tests(&Qualifier);
+    drop(tokio::task::spawn_blocking(install).await.expect("an installed Lean"));
 }
 
 /// Asks the engine as a client would: through the wire's own decoder.
@@ -55,7 +59,6 @@ pub async fn ask_with_events(engine: &Engine, request: Value) -> (Value, Vec<Val
 /// One folder of warm documents.
 pub struct Lane {
     engine: Engine,
-    lean: AbsPath,
     dir: PathBuf,
     name: String,
     serial: AtomicU64,
@@ -95,24 +98,6 @@ impl Lane {
     /// The lane's folder.
     pub fn dir(&self) -> &std::path::Path {
         &self.dir
-    }
-
-    /// Compiles a file of this lane, so that others can import it as `<lane>.<module>`.
-    pub fn build(&self, module: &str) {
-        let root = self.dir.parent().expect("the root");
-        let out = root.join("built").join(&self.name);
-        std::fs::create_dir_all(&out).expect("a folder for artifacts");
-        let status = std::process::Command::new(&self.lean)
-            .current_dir(root)
-            .arg(format!("--root={}", root.display()))
-            .arg("-o")
-            .arg(out.join(format!("{module}.olean")))
-            .arg("-i")
-            .arg(out.join(format!("{module}.ilean")))
-            .arg(self.path(&format!("{module}.lean")))
-            .status()
-            .expect("lean runs");
-        assert!(status.success(), "lean cannot compile {module}");
     }
 
     /// A request about the whole process.
@@ -169,14 +154,14 @@ impl Lanes {
     }
 
     fn make(&self) -> Pool {
-        let (engine, lean, root, dir) =
+        let (engine, root, dir) =
             self.runtime.block_on(async { tokio::task::spawn_blocking(engine).await.expect("an engine") });
         let (give, take) = channel();
         for n in 0..self.n {
             let name = format!("lane{n}");
             let dir = root.join(&name).as_path().to_path_buf();
             std::fs::create_dir(&dir).expect("a lane");
-            let lane = Lane { engine: engine.clone(), lean: lean.clone(), dir, name, serial: AtomicU64::new(0) };
+            let lane = Lane { engine: engine.clone(), dir, name, serial: AtomicU64::new(0) };
             give.send(Arc::new(lane)).expect("the pool is open");
         }
         Pool { engine, _dir: dir, take: Arc::new(Mutex::new(take)), give }

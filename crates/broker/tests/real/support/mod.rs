@@ -3,4 +3,5 @@
 
 pub mod expect;
 pub mod lanes;
+pub mod project;
 pub mod steps;

@@ -162,14 +162,16 @@ fn the_stamp_tells_every_change_of_the_configuration() {
         ("../n/N.lean", ""),
     ]);
     let p = f.read();
-    assert_eq!(*p.config_stamp(), p.config_stamp_now());
+    assert!(p.config_stamp().changed().is_empty());
     let mut last = p.config_stamp().clone();
     for file in ["lakefile.toml", "lean-toolchain", "lake-manifest.json", "lakefile.lean", "../n/lakefile.toml"] {
         fs::write(AbsPath::resolve(&f.root, file), "changed").unwrap();
-        let now = p.config_stamp_now();
-        assert_ne!(now, last, "{file}");
-        last = now;
+        assert_eq!(last.changed(), [AbsPath::resolve(&f.root, file)]);
+        last = last.now();
     }
     fs::write(f.root.join("A.lean"), "").unwrap();
-    assert_eq!(p.config_stamp_now(), last);
+    assert_eq!(p.config_stamp().now(), last);
+    // A file that appears and goes.
+    fs::remove_file(f.root.join("lake-manifest.json")).unwrap();
+    assert_eq!(last.changed(), [f.root.join("lake-manifest.json")]);
 }

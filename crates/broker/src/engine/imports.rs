@@ -1,0 +1,141 @@
+//! What is done before a worker reads a document's imports: which workspace files they are, in which text, and, where there is no Lake, building
+//! them.
+//!
+//! Natively Lake builds, from inside the worker; here only the texts are noted. They are read *before* the build begins: a file that changes in
+//! between counts as changed, which costs a refresh, never a verdict about another text than the user's.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use beam_base::AbsPath;
+use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport, lean_text_hash, normalize_newlines};
+use beam_toolchain::project::{ModuleName, Project, imports_of};
+
+use super::BuildPolicy;
+use super::authority::Authority;
+
+/// Prepares the imports of one workspace's documents.
+pub(crate) struct Imports(Arc<Inner>);
+
+struct Inner {
+    project: Arc<Project>,
+    authority: Arc<Authority>,
+    policy: BuildPolicy,
+    /// What was read of each file, as long as its time and length stay.
+    known: Mutex<HashMap<AbsPath, Known>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    source: ImportedSource,
+    imports: Vec<ModuleName>,
+}
+
+/// Tells blocking work, when dropped, that nobody waits for it any more.
+#[derive(Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// What the work asks now and then.
+    pub(super) fn flag(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let flag = Arc::clone(&self.0);
+        move || flag.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Setup for Imports {
+    fn set_up(&self, path: &AbsPath, text: Arc<str>, lines: SetupLines) -> BoxFuture<'static, SetupReport> {
+        let (this, path) = (Arc::clone(&self.0), path.clone());
+        Box::pin(async move {
+            let stop = Stop::default();
+            let stopped = stop.flag();
+            let work = move || this.prepare(&path, &text, &lines, &stopped);
+            match tokio::task::spawn_blocking(work).await {
+                Ok(report) => report,
+                Err(e) => std::panic::resume_unwind(e.try_into_panic().unwrap_or_else(|_| Box::new("aborted"))),
+            }
+        })
+    }
+}
+
+impl Imports {
+    pub(crate) fn new(project: Arc<Project>, authority: Arc<Authority>, policy: BuildPolicy) -> Self {
+        Self(Arc::new(Inner { project, authority, policy, known: Mutex::default() }))
+    }
+}
+
+impl Inner {
+    fn prepare(
+        &self,
+        path: &AbsPath,
+        text: &str,
+        lines: &SetupLines,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> SetupReport {
+        let imports = self.closure(text);
+        let built = self.authority.build(path, text, self.policy, lines, stopped);
+        SetupReport {
+            imports,
+            built: built.vouches,
+            problem: built.problem,
+            refused: built.refused,
+            worker_args: self.worker_args(path),
+        }
+    }
+
+    /// The options of the file, where no Lake tells them to the worker.
+    fn worker_args(&self, path: &AbsPath) -> Vec<OsString> {
+        if self.authority.is_lake() {
+            return Vec::new();
+        }
+        self.project.options_for(path).iter().map(|option| option.argument().into()).collect()
+    }
+
+    /// Every workspace source that the text imports, directly or not.
+    fn closure(&self, text: &str) -> Vec<ImportedSource> {
+        let mut out = Vec::new();
+        let mut seen = HashSet::new();
+        let mut queue: Vec<ModuleName> = imported(text);
+        while let Some(module) = queue.pop() {
+            if !seen.insert(module.clone()) {
+                continue;
+            }
+            // What belongs to no package is Lean's own library, or does not exist; the latter Lean itself reports.
+            let Some(path) = self.project.source_of(&module) else { continue };
+            let Some(known) = self.read(&module, path) else { continue };
+            out.push(known.source);
+            queue.extend(known.imports);
+        }
+        out.sort_by(|a, b| a.module.cmp(&b.module));
+        out
+    }
+
+    fn read(&self, module: &ModuleName, path: AbsPath) -> Option<Known> {
+        let stamp = ImportedSource::stamp_of(&path);
+        let table = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = table().get(&path)
+            && stamp.is_some()
+            && known.source.stamp == stamp
+        {
+            return Some(known.clone());
+        }
+        let text = std::fs::read_to_string(&path).ok()?;
+        let hash = lean_text_hash(&normalize_newlines(&text));
+        let source = ImportedSource { module: module.to_string(), path: path.clone(), hash, stamp };
+        let known = Known { source, imports: imported(&text) };
+        table().insert(path, known.clone());
+        Some(known)
+    }
+}
+
+fn imported(text: &str) -> Vec<ModuleName> {
+    imports_of(text).imports.into_iter().map(|import| import.module).collect()
+}

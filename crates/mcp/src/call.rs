@@ -1,0 +1,169 @@
+//! One tool call, from its turn in the stream's order to its one answer.
+//!
+//! Order of what is looked at (mcp *tools/call*): turn, arguments, preparation update, workspace, set-up, broker. A call that is
+//! cancelled before its turn is never dispatched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::active::{CallState, Lease};
+use crate::fault::Fault;
+use crate::feedback;
+use crate::fence::Ticket;
+use crate::outbox::Outbox;
+use crate::protocol::ToolCall;
+use crate::reply;
+use crate::report::{About, Reporter};
+use crate::service::Service;
+use crate::tools::{self, Call, Decoded, DropTarget, Kind, Limits, Tool, ToolOutput};
+
+/// Events of one request that may stand between the broker and the reporter.
+const EVENTS: usize = 64;
+
+/// What all calls of a stream share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared<S> {
+    pub(crate) service: S,
+    pub(crate) outbox: Outbox,
+    pub(crate) limits: Limits,
+    pub(crate) status_delay: Duration,
+    /// Calls that may be at work at once. Held until the answer is in the outbox, so answers that wait for room are bounded too.
+    pub(crate) at_work: Arc<Semaphore>,
+}
+
+/// An admitted call.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) call: ToolCall,
+    pub(crate) state: Arc<CallState>,
+    pub(crate) ticket: Ticket,
+    pub(crate) lease: Lease,
+}
+
+/// Runs a call to its one end.
+pub(crate) async fn run<S: Service>(shared: Shared<S>, admitted: Admitted) {
+    let Admitted { call, state, ticket, lease } = admitted;
+    let (id, era) = (call.id.clone(), call.era);
+    let ticket = Arc::new(ticket);
+    let outbox = shared.outbox.clone();
+    // A task of its own: a panic becomes this call's answer. It holds the ticket too, so that a cancelled call keeps an eviction
+    // waiting until it is really gone.
+    let work = tokio::spawn(work(shared, call, state.clone(), Arc::clone(&ticket)));
+    let outcome = tokio::select! {
+        biased;
+        // Dropping the handle aborts the work, and with it exactly the broker admission that the work holds.
+        () = state.cancelled() => return,
+        outcome = AbortOnDropHandle::new(work) => outcome,
+    };
+    let (outcome, _at_work) = match outcome {
+        Ok((outcome, at_work)) => (outcome, at_work),
+        Err(e) => (Err(Fault::Defect(panic_text(e))), None),
+    };
+    if !state.answer() {
+        return;
+    }
+    let line = match outcome {
+        Ok(output) => reply::call(&id, era, &output),
+        Err(fault) => reply::fault(Some(&id), &fault),
+    };
+    // If the client is gone, the server ends; there is nobody to answer.
+    let _gone = outbox.end(line, Some(lease)).await;
+    drop(ticket);
+}
+
+type Outcome = Result<ToolOutput, Fault>;
+type AtWork = Option<tokio::sync::OwnedSemaphorePermit>;
+
+async fn work<S: Service>(
+    shared: Shared<S>,
+    call: ToolCall,
+    state: Arc<CallState>,
+    ticket: Arc<Ticket>,
+) -> (Outcome, AtWork) {
+    let ToolCall { id, tool, arguments, token, era: _, log } = call;
+    let path =
+        arguments.get("path").and_then(Value::as_str).filter(|_| tool.kind == Kind::Operation).map(str::to_owned);
+    let about = About { id, tool, path, token, log };
+    let mut reporter = Reporter::new(about, state, shared.outbox.clone(), shared.status_delay);
+    if tool.kind == Kind::DropWorkspace {
+        return (evict(&shared, tool, arguments, &mut reporter, &ticket).await, None);
+    }
+    reporter.watch(ticket.turn()).await;
+    let at_work = reporter.watch(Arc::clone(&shared.at_work).acquire_owned()).await.ok();
+    (dispatch(&shared, tool, arguments, &mut reporter).await, at_work)
+}
+
+async fn dispatch<S: Service>(
+    shared: &Shared<S>,
+    tool: &'static Tool,
+    arguments: Map<String, Value>,
+    reporter: &mut Reporter,
+) -> Outcome {
+    match tools::decode(tool, arguments) {
+        Err(e) => Ok(e.into()),
+        Ok(Decoded::Version) => {
+            let structured = tools::version_object(!shared.service.workspace_ids().is_empty());
+            Ok(ToolOutput { structured, is_error: false })
+        }
+        Ok(Decoded::Stats) => {
+            // Before there is a runtime there is nothing that counts, not even time.
+            let stats = if shared.service.workspace_ids().is_empty() { None } else { shared.service.stats(None).await };
+            Ok(ToolOutput { structured: tools::stats_object(stats), is_error: false })
+        }
+        Ok(Decoded::Feedback(call)) => Ok(feedback::report(&shared.service, *call, &shared.limits, reporter).await),
+        Ok(Decoded::Operation(call)) => operation(shared, tool, &call, reporter).await,
+        // A drop goes its own way before it gets here.
+        Ok(Decoded::Drop(target)) => Ok(tools::dropped(&target, &shared.service.drop_workspace(&target.id()).await)),
+    }
+}
+
+/// An eviction says that it prepares before it waits for the calls before it.
+async fn evict<S: Service>(
+    shared: &Shared<S>,
+    tool: &'static Tool,
+    arguments: Map<String, Value>,
+    reporter: &mut Reporter,
+    ticket: &Ticket,
+) -> Outcome {
+    let target: DropTarget = match tools::decode(tool, arguments) {
+        Ok(Decoded::Drop(target)) => target,
+        Ok(_) => return Err(Fault::Defect(format!("{} was read as another tool", tool.name))),
+        Err(e) => return Ok(e.into()),
+    };
+    reporter.preparing("preparing workspace eviction").await;
+    reporter.watch(ticket.turn()).await;
+    let dropped = reporter.watch(shared.service.drop_workspace(&target.id())).await;
+    Ok(tools::dropped(&target, &dropped))
+}
+
+async fn operation<S: Service>(
+    shared: &Shared<S>,
+    tool: &'static Tool,
+    call: &Call,
+    reporter: &mut Reporter,
+) -> Outcome {
+    reporter.preparing("preparing the Lean workspace").await;
+    let id = call.workspace.id();
+    let root = call.workspace.root.clone();
+    shared.service.open_workspace(&id, root).map_err(|e| Fault::SetUp(e.message))?;
+    reporter.watch(shared.service.set_up(&id)).await.map_err(Fault::SetUp)?;
+    let (events, seen) = mpsc::channel(EVENTS);
+    let response = reporter.drive(shared.service.run(Ok(call.request.clone()), events), seen).await;
+    Ok(tools::project(tool, call, response, &shared.limits))
+}
+
+fn panic_text(e: tokio::task::JoinError) -> String {
+    match e.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message")
+            .to_owned(),
+        Err(_) => "the runtime is ending".to_owned(),
+    }
+}

@@ -1,0 +1,41 @@
+//! MCP over stdio: the protocol's state machine, the coordinator of concurrent calls, and the projection of operations to tools.
+//!
+//! Must never hold workspace state in the protocol layer, and never print: the streams are the caller's.
+//!
+//! ```text
+//! stdin ─► lines ─► envelope ─► protocol ─┬─ answer ───────────────► outbox ─► stdout
+//!                                         ├─ cancel ─► active           ▲
+//!                                         └─ call ──► fence ─► call ────┤
+//!                                                     tools ◄──┤        │
+//!                                                    service ◄─┴─► report
+//! ```
+//!
+//! Invariants:
+//! * **M1** one writer on stdout.
+//! * **M2** the family is decided once; discovery is neutral.
+//! * **M3** request metadata is not kept.
+//! * **M4** no reply after an honoured cancel.
+//! * **M5** stdin EOF cancels and drains admitted work; the process and its children are gone within two seconds.
+
+mod active;
+mod call;
+mod envelope;
+mod fault;
+mod feedback;
+mod fence;
+mod id;
+mod level;
+mod lines;
+mod meta;
+mod outbox;
+mod protocol;
+mod reply;
+mod report;
+pub mod self_check;
+mod server;
+mod service;
+mod tools;
+
+pub use server::{BadVariable, ExitReason, Options, serve};
+pub use service::Service;
+pub use tools::{PREFERRED_REVISION, SERVER_NAME};

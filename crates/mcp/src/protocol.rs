@@ -1,0 +1,289 @@
+//! The protocol's state machine: one line in, one decision out.
+//!
+//! Owns the family of the stream ([`Family`], changed in [`Protocol::request`] and [`Protocol::notification`] only) and the legacy
+//! log threshold. Does no IO, knows no workspace and keeps nothing of a request's metadata (M3).
+//!
+//! A request is *modern* if it is `server/discover` or carries a reserved `_meta` key, else *bare*.
+//!
+//! ```text
+//!              modern discover   other modern request       bare initialize      other bare request
+//! Undecided    answered, stays   a supported one: Modern    valid one: Legacy    refused
+//! Modern       answered          answered                   refused              refused: metadata is missing
+//! Legacy       refused           refused                    refused              answered, once initialized
+//! ```
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::envelope::{Inbound, Params, Refused, parse};
+use crate::fault::Fault;
+use crate::id::{Id, IdKey};
+use crate::level::{Level, LogGate, SharedLevel};
+use crate::meta::{MISSING, Meta, Wishes, check_identity};
+use crate::tools::{Tool, find};
+
+/// Which protocol the stream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Nobody has said yet.
+    Undecided,
+    /// 2026-07-28.
+    Modern,
+    /// 2025-11-25, and whether `notifications/initialized` has come.
+    Legacy { initialized: bool },
+}
+
+/// Shape of the results of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Stamped with result type and server identity.
+    Modern,
+    /// Bare.
+    Legacy,
+}
+
+/// What to do about a line.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Step {
+    /// Nothing.
+    Silence,
+    /// Answer at once.
+    Answer(Answer),
+    /// Run a tool.
+    Call(Box<ToolCall>),
+    /// Cancel the call with this id, if there is one.
+    Cancel(IdKey),
+}
+
+/// An answer that needs no work.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Under this id; `None` where none could be read.
+    pub(crate) id: Option<Id>,
+    /// What.
+    pub(crate) outcome: Result<Fact, Fault>,
+}
+
+/// Results that depend on nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// The answer to `initialize`.
+    Initialized,
+    /// The answer to `server/discover`.
+    Discovery,
+    /// The answer to `tools/list`.
+    Tools(Era),
+    /// The answer to `ping` and `logging/setLevel`.
+    Empty,
+}
+
+/// A call of a known tool.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    /// Its id.
+    pub(crate) id: Id,
+    /// The tool.
+    pub(crate) tool: &'static Tool,
+    /// Arguments, not looked at.
+    pub(crate) arguments: Map<String, Value>,
+    /// Progress goes out under this token.
+    pub(crate) token: Option<Box<RawValue>>,
+    /// Shape of the result.
+    pub(crate) era: Era,
+    /// Which logs may go out.
+    pub(crate) log: LogGate,
+}
+
+/// The state machine of one stream.
+#[derive(Debug)]
+pub(crate) struct Protocol {
+    family: Family,
+    legacy_level: SharedLevel,
+}
+
+impl Protocol {
+    /// Before the first line.
+    pub(crate) fn new() -> Self {
+        Self { family: Family::Undecided, legacy_level: SharedLevel::default() }
+    }
+
+    /// Decides about one line. A message under an id that `busy` knows is ignored, whatever else is wrong with it: its answer
+    /// could be taken for the answer to the first.
+    pub(crate) fn line(&mut self, line: &[u8], busy: impl Fn(&IdKey) -> bool) -> Step {
+        match parse(line) {
+            Ok(Inbound::Request { id, .. }) | Err(Refused { id: Some(id), .. }) if busy(id.key()) => Step::Silence,
+            Ok(Inbound::Request { id, method, params }) => match self.request(&method, &params) {
+                Ok(Served::Fact(fact)) => Step::Answer(Answer { id: Some(id), outcome: Ok(fact) }),
+                Ok(Served::Call { era, tool, arguments, wishes }) => {
+                    let log = match era {
+                        Era::Modern => LogGate::Request(wishes.log_level),
+                        Era::Legacy => LogGate::Legacy(self.legacy_level.clone()),
+                    };
+                    Step::Call(Box::new(ToolCall { id, tool, arguments, token: wishes.token, era, log }))
+                }
+                Err(fault) => Step::Answer(Answer { id: Some(id), outcome: Err(fault) }),
+            },
+            Ok(Inbound::Notification { method, params }) => self.notification(&method, &params),
+            Err(Refused { id, fault }) => Step::Answer(Answer { id, outcome: Err(fault) }),
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Params) -> Result<Served, Fault> {
+        let meta = Meta::of(params);
+        if method == "server/discover" || meta.is_modern() {
+            if matches!(meta, Meta::Broken) {
+                meta.wishes()?;
+            }
+            meta.check_modern()?;
+            self.modern(method, params, &meta)
+        } else {
+            self.bare(method, params, &meta)
+        }
+    }
+
+    /// A request whose metadata is complete and of the served version.
+    fn modern(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, Fault> {
+        if let Family::Legacy { .. } = self.family {
+            return Err(Fault::OutOfPlace(
+                "this stream was opened with `initialize` and speaks 2025-11-25; send requests without 2026-07-28 metadata",
+            ));
+        }
+        match method {
+            "server/discover" => {
+                params.only(&["_meta"])?;
+                meta.wishes()?;
+                // Neutral: the client may still choose either family (M2).
+                Ok(Served::Fact(Fact::Discovery))
+            }
+            "tools/list" => {
+                self.family = Family::Modern;
+                list(params, meta, Era::Modern)
+            }
+            "tools/call" => {
+                self.family = Family::Modern;
+                call(params, meta, Era::Modern)
+            }
+            other => Err(Fault::UnknownMethod(shown(other))),
+        }
+    }
+
+    fn bare(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, Fault> {
+        match (self.family, method) {
+            (Family::Undecided, "initialize") => {
+                check_initialize(params, meta)?;
+                self.family = Family::Legacy { initialized: false };
+                Ok(Served::Fact(Fact::Initialized))
+            }
+            (Family::Undecided, _) => Err(Fault::OutOfPlace(
+                "send `initialize` first (2025-11-25), or put 2026-07-28 metadata into params._meta of every request",
+            )),
+            (Family::Modern, "initialize") => Err(Fault::OutOfPlace(
+                "this stream speaks 2026-07-28, which has no `initialize`; every request carries its metadata",
+            )),
+            (Family::Modern, _) => Err(Fault::Params(MISSING.to_owned())),
+            (Family::Legacy { .. }, "initialize") => Err(Fault::OutOfPlace("this stream is initialized already")),
+            (Family::Legacy { .. }, "ping") => {
+                params.only(&["_meta"])?;
+                meta.wishes()?;
+                Ok(Served::Fact(Fact::Empty))
+            }
+            (Family::Legacy { .. }, "logging/setLevel") => {
+                self.legacy_level.set(wanted_level(params, meta)?);
+                Ok(Served::Fact(Fact::Empty))
+            }
+            (Family::Legacy { initialized: false }, _) => {
+                Err(Fault::OutOfPlace("send `notifications/initialized` before ordinary requests"))
+            }
+            (Family::Legacy { initialized: true }, "tools/list") => list(params, meta, Era::Legacy),
+            (Family::Legacy { initialized: true }, "tools/call") => call(params, meta, Era::Legacy),
+            (Family::Legacy { initialized: true }, other) => Err(Fault::UnknownMethod(shown(other))),
+        }
+    }
+
+    /// Notifications are never answered; what is wrong with one is a reason to ignore it.
+    fn notification(&mut self, method: &str, params: &Params) -> Step {
+        match (self.family, method) {
+            (Family::Legacy { initialized: false }, "notifications/initialized") => {
+                if params.only(&["_meta"]).is_ok() && !matches!(Meta::of(params), Meta::Broken) {
+                    self.family = Family::Legacy { initialized: true };
+                }
+                Step::Silence
+            }
+            (_, "notifications/cancelled") => cancelled(params).map_or(Step::Silence, Step::Cancel),
+            _ => Step::Silence,
+        }
+    }
+}
+
+/// A request that is served.
+enum Served {
+    Fact(Fact),
+    Call { era: Era, tool: &'static Tool, arguments: Map<String, Value>, wishes: Wishes },
+}
+
+fn shown(method: &str) -> String {
+    method.chars().take(60).collect()
+}
+
+fn list(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
+    params.only(&["cursor", "_meta"])?;
+    meta.wishes()?;
+    if params.get("cursor").is_some() {
+        return Err(Fault::Params(
+            "the list has one page, so no cursor is valid; send tools/list without one".to_owned(),
+        ));
+    }
+    Ok(Served::Fact(Fact::Tools(era)))
+}
+
+fn call(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
+    params.only(&["name", "arguments", "_meta", "inputResponses", "requestState"])?;
+    if let Some(name) = ["inputResponses", "requestState"].into_iter().find(|name| params.get(name).is_some()) {
+        return Err(Fault::Params(format!(
+            "`{name}` continues a call that this server never interrupted: it returns no `input_required` result"
+        )));
+    }
+    let wishes = meta.wishes()?;
+    let name: String =
+        field(params, "name", "a string")?.ok_or_else(|| Fault::Params("`name` of the tool is missing".to_owned()))?;
+    let arguments = field(params, "arguments", "an object")?.unwrap_or_default();
+    let tool =
+        find(&name).ok_or_else(|| Fault::Params(format!("unknown tool `{}`; tools/list names them", shown(&name))))?;
+    Ok(Served::Call { era, tool, arguments, wishes })
+}
+
+fn field<T: serde::de::DeserializeOwned>(params: &Params, name: &str, what: &str) -> Result<Option<T>, Fault> {
+    params
+        .get(name)
+        .map(|raw| serde_json::from_str(raw.get()).map_err(|_| Fault::Params(format!("`{name}` must be {what}"))))
+        .transpose()
+}
+
+/// Everything is checked before the state changes. Any proposed version will do: the answer says which one is spoken.
+fn check_initialize(params: &Params, meta: &Meta) -> Result<(), Fault> {
+    params.only(&["protocolVersion", "capabilities", "clientInfo", "_meta"])?;
+    meta.wishes()?;
+    let missing = |name: &str| Fault::Params(format!("initialize: `{name}` is missing"));
+    let _proposed: String = field(params, "protocolVersion", "a string")?.ok_or_else(|| missing("protocolVersion"))?;
+    let _open: Map<String, Value> =
+        field(params, "capabilities", "an object")?.ok_or_else(|| missing("capabilities"))?;
+    let client: Map<String, Value> = field(params, "clientInfo", "an object")?.ok_or_else(|| missing("clientInfo"))?;
+    check_identity(&client).map_err(|why| Fault::Params(format!("initialize: clientInfo: {why}")))
+}
+
+fn wanted_level(params: &Params, meta: &Meta) -> Result<Level, Fault> {
+    params.only(&["level", "_meta"])?;
+    meta.wishes()?;
+    field(params, "level", "one of debug, info, notice, warning, error, critical, alert, emergency")?
+        .ok_or_else(|| Fault::Params("logging/setLevel: `level` is missing".to_owned()))
+}
+
+fn cancelled(params: &Params) -> Option<IdKey> {
+    params.only(&["requestId", "reason", "_meta"]).ok()?;
+    let _why: Option<String> = field(params, "reason", "a string").ok()?;
+    if matches!(Meta::of(params), Meta::Broken) {
+        return None;
+    }
+    Id::parse(params.get("requestId")?).map(|id| id.key().clone())
+}

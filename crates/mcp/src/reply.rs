@@ -1,0 +1,277 @@
+//! Frames out: results, errors and notifications as lines. The only place that spells an outgoing message.
+
+use beam_wire::StreamDiagnostic;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::fault::{ErrorObject, Fault, LEGACY, MODERN};
+use crate::id::Id;
+use crate::level::Level;
+use crate::meta::SERVER;
+use crate::protocol::{Answer, Era, Fact};
+use crate::tools::{self, SERVER_NAME, ToolOutput, VERSION};
+
+/// How long a client may keep what discovery and `tools/list` said, in milliseconds: neither depends on user, workspace or time.
+const TTL_MS: u32 = 3_600_000;
+
+/// Largest frame we send, in bytes. Clients in use fail above 10 MiB.
+pub(crate) const FRAME_CAP: usize = 10 * 1024 * 1024 - 4096;
+
+const INSTRUCTIONS: &str = "Every Lean tool call names its project: put \"workspace\": {\"root\": \"/absolute/path\"} into the arguments of \
+    each workspace-bound call; nothing is remembered between calls.";
+
+/// One outgoing message with its line end.
+pub(crate) type Line = Vec<u8>;
+
+#[derive(Serialize)]
+struct Frame<'a, T: Serialize> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Stamped<T>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorObject>,
+}
+
+/// A result with what the modern revision adds to every one.
+#[derive(Serialize)]
+struct Stamped<T> {
+    #[serde(rename = "resultType", skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    #[serde(flatten)]
+    body: T,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<ServerMeta>,
+}
+
+struct ServerMeta;
+
+impl Serialize for ServerMeta {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map([(SERVER, IDENTITY)])
+    }
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Identity {
+    name: &'static str,
+    version: &'static str,
+}
+
+const IDENTITY: Identity = Identity { name: SERVER_NAME, version: VERSION };
+
+#[derive(Serialize)]
+struct Capabilities {
+    logging: Empty,
+    tools: ToolsCapability,
+}
+
+#[derive(Serialize)]
+struct ToolsCapability {
+    #[serde(rename = "listChanged")]
+    list_changed: bool,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+const CAPABILITIES: Capabilities = Capabilities { logging: Empty {}, tools: ToolsCapability { list_changed: false } };
+
+#[derive(Serialize)]
+struct CacheHints {
+    #[serde(rename = "ttlMs")]
+    ttl_ms: u32,
+    #[serde(rename = "cacheScope")]
+    scope: &'static str,
+}
+
+const PUBLIC: CacheHints = CacheHints { ttl_ms: TTL_MS, scope: "public" };
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult {
+    protocol_version: &'static str,
+    capabilities: Capabilities,
+    server_info: Identity,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult {
+    supported_versions: [&'static str; 1],
+    capabilities: Capabilities,
+    instructions: &'static str,
+    #[serde(flatten)]
+    cache: CacheHints,
+}
+
+#[derive(Serialize)]
+struct ToolsResult<'a> {
+    tools: &'a RawValue,
+    #[serde(flatten)]
+    cache: Option<CacheHints>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult<'a> {
+    content: [Content<'a>; 1],
+    structured_content: &'a RawValue,
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+fn line<T: Serialize>(frame: &Frame<'_, T>) -> Line {
+    // Every type in here has string keys and finite numbers.
+    let mut line = serde_json::to_vec(frame).unwrap_or_else(|e| unreachable!("frames serialise: {e}"));
+    line.push(b'\n');
+    line
+}
+
+fn success(id: Option<&Id>, era: Era, body: impl Serialize) -> Line {
+    let (result_type, meta) = match era {
+        Era::Modern => (Some("complete"), Some(ServerMeta)),
+        Era::Legacy => (None, None),
+    };
+    let result = Some(Stamped { result_type, body, meta });
+    line(&Frame { jsonrpc: "2.0", id, method: None, params: None, result, error: None })
+}
+
+/// An error response; without `id` where none could be read.
+pub(crate) fn fault(id: Option<&Id>, fault: &Fault) -> Line {
+    let error = Some(fault.object());
+    line(&Frame::<()> { jsonrpc: "2.0", id, method: None, params: None, result: None, error })
+}
+
+/// An answer that needed no work.
+pub(crate) fn answer(answer: &Answer) -> Line {
+    let id = answer.id.as_ref();
+    match &answer.outcome {
+        Err(e) => fault(id, e),
+        Ok(Fact::Empty) => success(id, Era::Legacy, Empty {}),
+        Ok(Fact::Initialized) => {
+            let body = InitializeResult { protocol_version: LEGACY, capabilities: CAPABILITIES, server_info: IDENTITY };
+            success(id, Era::Legacy, body)
+        }
+        Ok(Fact::Discovery) => {
+            let body = DiscoverResult {
+                supported_versions: [MODERN],
+                capabilities: CAPABILITIES,
+                instructions: INSTRUCTIONS,
+                cache: PUBLIC,
+            };
+            success(id, Era::Modern, body)
+        }
+        Ok(Fact::Tools(era)) => {
+            let cache = match era {
+                Era::Modern => Some(PUBLIC),
+                Era::Legacy => None,
+            };
+            success(id, *era, ToolsResult { tools: tools::list_json(), cache })
+        }
+    }
+}
+
+/// The result of a tool call: the structured object and its text twin, made from one serialisation. A result that would not
+/// fit into a frame is replaced by a tool error that says so.
+pub(crate) fn call(id: &Id, era: Era, output: &ToolOutput) -> Line {
+    let frame = call_unbounded(id, era, output);
+    if frame.len() <= FRAME_CAP {
+        return frame;
+    }
+    let e = tools::ToolError {
+        code: "outputTooLarge".to_owned(),
+        message: format!("the result needs {} bytes, more than one MCP message can carry; ask for less", frame.len()),
+        data: None,
+    };
+    call_unbounded(id, era, &e.into())
+}
+
+fn call_unbounded(id: &Id, era: Era, output: &ToolOutput) -> Line {
+    let text = output.structured.to_string();
+    // `Value` writes JSON.
+    let structured: &RawValue = serde_json::from_str(&text).unwrap_or_else(|e| unreachable!("{e}"));
+    let body = CallResult {
+        content: [Content { kind: "text", text: &text }],
+        structured_content: structured,
+        is_error: output.is_error,
+    };
+    success(Some(id), era, body)
+}
+
+fn notification(method: &'static str, params: impl Serialize) -> Line {
+    line(&Frame { jsonrpc: "2.0", id: None, method: Some(method), params: Some(params), result: None, error: None })
+}
+
+/// A progress update. `count` rises by one from one.
+pub(crate) fn progress(token: &RawValue, count: u64, message: &str) -> Line {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        progress_token: &'a RawValue,
+        progress: u64,
+        message: &'a str,
+    }
+    notification("notifications/progress", Params { progress_token: token, progress: count, message })
+}
+
+#[derive(Serialize)]
+struct Log<T> {
+    level: Level,
+    logger: &'static str,
+    data: T,
+}
+
+/// A Lean diagnostic as a log message.
+pub(crate) fn diagnostic(item: &StreamDiagnostic) -> Line {
+    let data: Value = tools::diagnostic_data(item);
+    notification("notifications/message", Log { level: Level::of(item), logger: "lean.diagnostic", data })
+}
+
+/// The one sign of life of a call without a progress token.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status<'a> {
+    /// The call.
+    pub(crate) request_id: &'a Id,
+    /// Its tool.
+    pub(crate) tool: &'static str,
+    /// `running` or `preparing_dependencies`.
+    pub(crate) state: &'static str,
+    /// For people.
+    pub(crate) message: String,
+    /// The file it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<&'a str>,
+}
+
+/// The level of [`status`].
+pub(crate) const STATUS_LEVEL: Level = Level::Notice;
+
+/// A `beam.status` message.
+pub(crate) fn status(status: &Status<'_>) -> Line {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data<'a> {
+        #[serde(flatten)]
+        status: &'a Status<'a>,
+        progress_hint: &'static str,
+    }
+    let progress_hint = "For detailed live updates, pass tools/call params._meta.progressToken.";
+    notification(
+        "notifications/message",
+        Log { level: STATUS_LEVEL, logger: "beam.status", data: Data { status, progress_hint } },
+    )
+}

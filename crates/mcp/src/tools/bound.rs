@@ -1,0 +1,247 @@
+//! Results have a size limit. What is too large is cut where a reader loses least, and every cut is stated.
+//!
+//! Rules: nothing is cut when the result fits. Long arrays lose elements, errors last; long strings lose their end. Paths, ranges, handles
+//! and code actions are never cut: half of one is worse than none. `truncated` at the end of the result lists
+//! `{field, unit: "items" | "characters", shown, total}`; a result that cannot be made to fit becomes the error `outputTooLarge`.
+
+use serde_json::{Map, Value, json};
+
+use super::{ToolError, ToolOutput};
+
+/// Limits of what a tool returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of `structuredContent` as JSON. The frame has it twice, the second time quoted: up to three times as much.
+    pub max_output_bytes: usize,
+}
+
+impl Limits {
+    /// The variable that sets the limit.
+    pub(crate) const VARIABLE: &str = "LEAN_BEAM_MCP_MAX_OUTPUT_BYTES";
+    const LOWEST: usize = 4 * 1024;
+    /// Three times this is below the 10 MiB at which clients give up on a frame.
+    const HIGHEST: usize = 3 * 1024 * 1024;
+
+    /// Reads [`Limits::VARIABLE`]'s value.
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, String> {
+        let Some(text) = text.map(str::trim).filter(|t| !t.is_empty()) else {
+            return Ok(Self::default());
+        };
+        match text.parse() {
+            Ok(bytes) if (Self::LOWEST..=Self::HIGHEST).contains(&bytes) => Ok(Self { max_output_bytes: bytes }),
+            _ => Err(format!(
+                "{} must be a whole number of bytes from {} to {}, not {text:?}",
+                Self::VARIABLE,
+                Self::LOWEST,
+                Self::HIGHEST
+            )),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_output_bytes: 256 * 1024 }
+    }
+}
+
+/// What is whole or nothing.
+const WHOLE: [&str; 11] = [
+    "workspace",
+    "next_handle",
+    "code_action",
+    "path",
+    "uri",
+    "targetUri",
+    "range",
+    "module",
+    "code",
+    "truncated",
+    "counts",
+];
+/// Strings up to this many bytes are left alone.
+const SHORT: usize = 200;
+/// Marks the place where a string was cut.
+const ELLIPSIS: &str = "…";
+
+/// The output, cut if it is too large.
+pub(crate) fn within(output: ToolOutput, limits: &Limits) -> ToolOutput {
+    let limit = limits.max_output_bytes;
+    let before = size(&output.structured);
+    if before <= limit {
+        return output;
+    }
+    // What the statement itself takes is known only afterwards.
+    let mut reserve = 256;
+    while reserve < limit {
+        let mut cut = output.structured.clone();
+        let mut cuts = Vec::new();
+        if fit(&mut cut, limit - reserve, "", &mut cuts)
+            && let Value::Object(map) = &mut cut
+        {
+            map.insert("truncated".into(), cuts.iter().map(Cut::to_value).collect());
+            if size(&cut) <= limit {
+                return ToolOutput { structured: cut, is_error: output.is_error };
+            }
+        }
+        reserve *= 2;
+    }
+    let message = format!(
+        "the result has {before} bytes, the limit is {limit}, and it cannot be cut sensibly; ask for a smaller range, or start the \
+         server with a larger {}",
+        Limits::VARIABLE
+    );
+    ToolError { code: "outputTooLarge".to_owned(), message, data: None }.into()
+}
+
+struct Cut {
+    field: String,
+    unit: &'static str,
+    shown: usize,
+    total: usize,
+}
+
+impl Cut {
+    fn to_value(&self) -> Value {
+        json!({ "field": self.field, "unit": self.unit, "shown": self.shown, "total": self.total })
+    }
+}
+
+/// Makes the value's JSON at most `budget` bytes; false if that cannot be done.
+fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+    if size(value) <= budget {
+        return true;
+    }
+    match value {
+        Value::String(text) => {
+            let (total, kept) = (text.chars().count(), prefix(text, budget.saturating_sub(2 + ELLIPSIS.len())));
+            if text.len() <= SHORT || kept == 0 {
+                return false;
+            }
+            let shown = text[..kept].chars().count();
+            text.truncate(kept);
+            text.push_str(ELLIPSIS);
+            cuts.push(Cut { field: field.to_owned(), unit: "characters", shown, total });
+            true
+        }
+        Value::Array(items) => fit_array(items, budget, field, cuts),
+        Value::Object(map) => fit_object(map, budget, field, cuts),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+    let total = items.len();
+    // Errors first: the last message of a failed text is the one that says why.
+    let mut order: Vec<usize> = (0..total).collect();
+    order.sort_by_key(|&i| items[i]["severity"] != "error");
+    let mut left = budget.saturating_sub(2);
+    let mut keep = vec![false; total];
+    let mut shown = 0;
+    for i in order {
+        let need = size(&items[i]) + 1;
+        if need <= left {
+            left -= need;
+        } else if shown == 0 && fit(&mut items[i], left.saturating_sub(1), &format!("{field}[{i}]"), cuts) {
+            left = 0;
+        } else {
+            break;
+        }
+        keep[i] = true;
+        shown += 1;
+    }
+    let mut flags = keep.into_iter();
+    items.retain(|_| flags.next().unwrap_or(false));
+    if shown < total {
+        cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+    }
+    size_of_items(items) <= budget
+}
+
+/// Members that may be cut share what the others leave, the small ones first, so that one long text does not cost the rest.
+fn fit_object(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+    let cuttable = |key: &str, value: &Value| {
+        !WHOLE.contains(&key)
+            && match value {
+                Value::String(s) => s.len() > SHORT,
+                Value::Array(a) => !a.is_empty(),
+                Value::Object(o) => !o.is_empty(),
+                Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            }
+    };
+    let mut fixed = 2;
+    let mut open = Vec::new();
+    for (key, value) in map.iter() {
+        // The key, its colon and a comma.
+        fixed += quoted(key) + 2;
+        if cuttable(key, value) {
+            open.push((size(value), key.clone()));
+        } else {
+            fixed += size(value);
+        }
+    }
+    let Some(mut left) = budget.checked_sub(fixed) else { return false };
+    open.sort();
+    let mut waiting = open.len();
+    for (need, key) in open {
+        let share = left / waiting;
+        waiting -= 1;
+        let Some(value) = map.get_mut(&key) else { continue };
+        if need > share {
+            let name = if field.is_empty() { key.clone() } else { format!("{field}.{key}") };
+            if !fit(value, share, &name, cuts) {
+                return false;
+            }
+        }
+        left = left.saturating_sub(size(value));
+    }
+    true
+}
+
+/// Bytes of `text` that fit into `budget` bytes of JSON.
+fn prefix(text: &str, budget: usize) -> usize {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            c if c < ' ' => 6,
+            c => c.len_utf8(),
+        };
+        if used > budget {
+            return at;
+        }
+    }
+    text.len()
+}
+
+fn quoted(text: &str) -> usize {
+    size(&Value::from(text))
+}
+
+fn size_of_items(items: &[Value]) -> usize {
+    2 + items.iter().map(|v| size(v) + 1).sum::<usize>().saturating_sub(1)
+}
+
+/// Bytes of the value's compact JSON.
+fn size(value: &Value) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // A value has string keys, and the counter takes everything.
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(e) => unreachable!("a value serialises: {e}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "bound_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! Sizes, cuts and their statements.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn limits(max_output_bytes: usize) -> Limits {
+    Limits { max_output_bytes }
+}
+
+fn bounded(value: &Value, limit: usize) -> ToolOutput {
+    within(ToolOutput { structured: value.clone(), is_error: false }, &limits(limit))
+}
+
+fn truncated(value: &Value, limit: usize, expect: &Expect) -> Value {
+    let out = bounded(value, limit);
+    assert!(!out.is_error, "{}", out.structured);
+    let bytes = out.structured.to_string().len();
+    assert!(bytes <= limit, "{bytes} bytes");
+    assert!(bytes * 2 > limit, "only {bytes} of {limit} bytes are used");
+    expect.assert_eq(&out.structured["truncated"].to_string());
+    out.structured
+}
+
+#[test]
+fn what_fits_is_not_touched() {
+    let value = json!({ "workspace": { "root": "/p" }, "success": true, "messages": ["x".repeat(900)] });
+    let size = value.to_string().len();
+    assert_eq!(bounded(&value, size).structured, value);
+    assert_ne!(bounded(&value, size - 1).structured, value);
+}
+
+#[test]
+fn long_lists_lose_their_tail_and_say_so() {
+    let items: Vec<_> = (0..5000).map(|n| json!({ "uri": format!("file:///p/{n}.lean"), "range": n })).collect();
+    let out = truncated(
+        &json!({ "workspace": { "root": "/p" }, "result": items }),
+        20_000,
+        &expect![[r#"[{"field":"result","unit":"items","shown":485,"total":5000}]"#]],
+    );
+    assert_eq!(out["result"][0], items[0]);
+    assert_eq!(out["workspace"], json!({ "root": "/p" }));
+}
+
+#[test]
+fn errors_stay_longest() {
+    let mut messages: Vec<_> =
+        (0..400).map(|n| json!({ "severity": "information", "text": format!("{n} {}", "i".repeat(60)) })).collect();
+    messages.push(json!({ "severity": "error", "text": "the reason" }));
+    let value =
+        json!({ "success": false, "messages": messages, "traces": [], "proof_state": null, "next_handle": null });
+    let out = truncated(&value, 8_000, &expect![[r#"[{"field":"messages","unit":"items","shown":77,"total":401}]"#]]);
+    let kept = out["messages"].as_array().unwrap();
+    assert_eq!(kept.last().unwrap()["text"], "the reason");
+    assert_eq!(kept[0], messages[0]);
+}
+
+#[test]
+fn long_texts_lose_their_end_at_a_character() {
+    let text = "∀ \"quoted\"\n".repeat(4000);
+    let value =
+        json!({ "success": true, "messages": [{ "severity": "error", "text": text }], "traces": [text, "short"] });
+    let out = truncated(
+        &value,
+        10_000,
+        &expect![[
+            r#"[{"field":"traces[0]","unit":"characters","shown":3331,"total":44000},{"field":"traces","unit":"items","shown":1,"total":2},{"field":"messages[0].text","unit":"characters","shown":3311,"total":44000}]"#
+        ]],
+    );
+    let kept = out["messages"][0]["text"].as_str().unwrap().strip_suffix(ELLIPSIS).unwrap();
+    assert!(text.starts_with(kept));
+    let stated = out["truncated"].as_array().unwrap().iter().find(|t| t["field"] == "messages[0].text").unwrap();
+    assert_eq!(stated["shown"], kept.chars().count());
+    assert_eq!(stated["total"], text.chars().count());
+}
+
+/// A short part is never paid for by a long neighbour.
+#[test]
+fn what_is_short_stays_whole() {
+    let goal = |n: usize| json!({ "goalPrefix": "⊢ ", "target": "p".repeat(300), "hyps": [{ "names": ["h"], "type": n.to_string() }] });
+    let value = json!({
+        "success": true,
+        "messages": (0..2000).map(|n| json!({ "severity": "information", "text": n.to_string() })).collect::<Vec<_>>(),
+        "proof_state": { "goals": [goal(1), goal(2)] },
+    });
+    let out = truncated(&value, 6_000, &expect![[r#"[{"field":"messages","unit":"items","shown":126,"total":2000}]"#]]);
+    assert_eq!(out["proof_state"], value["proof_state"]);
+}
+
+#[test]
+fn handles_and_code_actions_are_whole_or_the_call_fails() {
+    let action = json!({ "title": "t", "edit": { "newText": "x".repeat(9000) } });
+    let out = bounded(&json!({ "workspace": { "root": "/p" }, "version": 1, "code_action": action }), 5_000);
+    assert!(out.is_error);
+    assert_eq!(out.structured["code"], "outputTooLarge");
+    let message = out.structured["message"].as_str().unwrap();
+    assert!(message.contains(Limits::VARIABLE) && message.contains("5000"), "{message}");
+    // In a list, what does not fit is left out whole.
+    let items = json!([{ "kind": "sorry", "range": 1 }, { "kind": "code_action", "code_action": action }]);
+    let out = truncated(
+        &json!({ "version": 1, "items": items, "padding": "y".repeat(8000) }),
+        5_000,
+        &expect![[
+            r#"[{"field":"padding","unit":"characters","shown":2350,"total":8000},{"field":"items","unit":"items","shown":1,"total":2}]"#
+        ]],
+    );
+    assert_eq!(out["items"], json!([{ "kind": "sorry", "range": 1 }]));
+    let handle = json!({ "workspaceId": "w", "raw": "z".repeat(6000) });
+    assert!(bounded(&json!({ "success": true, "next_handle": handle }), 5_000).is_error);
+}
+
+#[test]
+fn errors_are_bounded_too_and_stay_errors() {
+    let e = ToolError {
+        code: "syncBarrierIncomplete".to_owned(),
+        message: "m".to_owned(),
+        data: Some(json!({ "staleDirectDeps": (0..3000).map(|n| n.to_string()).collect::<Vec<_>>() })),
+    };
+    let out = within(e.into(), &limits(4096));
+    assert!(out.is_error && out.structured["code"] == "syncBarrierIncomplete");
+    assert_eq!(out.structured["truncated"][0]["field"], "data.staleDirectDeps");
+    assert!(out.structured.to_string().len() <= 4096);
+}
+
+#[test]
+fn sizes_are_those_of_the_json() {
+    for value in [json!(null), json!([1, "a\"\\\n\u{1}é", { "k": [] }]), json!({ "a": 1.5, "b": "∀" }), json!([])] {
+        assert_eq!(size(&value), value.to_string().len());
+        if let Value::Array(items) = &value {
+            assert_eq!(size_of_items(items), size(&value));
+        }
+    }
+    let text = "a\"∀\n\u{1}z";
+    for budget in 0..20 {
+        let kept = &text[..prefix(text, budget)];
+        assert!(quoted(kept) - 2 <= budget, "{budget}: {kept:?}");
+    }
+    assert_eq!(prefix(text, 100), text.len());
+}
+
+#[test]
+fn the_variable_is_checked() {
+    assert_eq!(Limits::parse(None), Ok(Limits::default()));
+    assert_eq!(Limits::parse(Some(" ")), Ok(Limits::default()));
+    assert_eq!(Limits::parse(Some("8192")), Ok(limits(8192)));
+    for bad in ["0", "-1", "4095", "3145729", "many"] {
+        assert!(Limits::parse(Some(bad)).unwrap_err().contains(Limits::VARIABLE), "{bad}");
+    }
+}
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i32>().prop_map(Value::from),
+            "\\PC{0,400}".prop_map(Value::from),
+            Just(json!("error")),
+        ];
+        leaf.prop_recursive(4, 64, 8, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                proptest::collection::vec(("(severity|text|path|items|result|message|code_action)", inner), 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Whatever comes in: it fits afterwards, and is either unchanged, cut with a statement, or an error.
+        #[test]
+        fn it_fits(value in values(), limit in 400usize..4000) {
+            let value = json!({ "workspace": { "root": "/p" }, "body": value });
+            let out = bounded(&value, limit);
+            let fits = value.to_string().len() <= limit;
+            if out.is_error {
+                prop_assert!(!fits);
+                prop_assert_eq!(&out.structured["code"], "outputTooLarge");
+            } else {
+                prop_assert!(out.structured.to_string().len() <= limit);
+                prop_assert_eq!(out.structured == value, fits);
+                prop_assert_eq!(out.structured.get("truncated").is_none(), fits);
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The MCP table: every tool in the order of `tools/list`. Arguments are not here; they are the operation's fields (see [`Operation`]).
+
+use beam_wire::Op;
+use beam_wire::field::{self, Field};
+
+/// Which way a call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `beam_version`
+    Version,
+    /// `beam_stats`
+    Stats,
+    /// `beam_feedback_report`
+    Feedback,
+    /// `lean_drop_workspace`
+    DropWorkspace,
+    /// One operation of the broker.
+    Operation,
+}
+
+/// Which events a call may show. What is not admitted here is dropped, whatever the broker sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProgressPolicy {
+    /// One preparation update, with a token.
+    pub preparation: bool,
+    /// Lake setup lines: throttled updates with a token; without one, the first is a reason for `beam.status`.
+    pub setup_lines: bool,
+    /// File progress, with a token.
+    pub file_progress: bool,
+    /// `beam.status` when the call is slow, without a token.
+    pub status: bool,
+    /// `lean.diagnostic` logs.
+    pub diagnostics: bool,
+}
+
+const QUIET: ProgressPolicy =
+    ProgressPolicy { preparation: false, setup_lines: false, file_progress: false, status: false, diagnostics: false };
+const PREPARATION: ProgressPolicy = ProgressPolicy { preparation: true, status: true, ..QUIET };
+const FILE: ProgressPolicy = ProgressPolicy { file_progress: true, ..PREPARATION };
+const RUN: ProgressPolicy = ProgressPolicy { setup_lines: true, ..FILE };
+const BARRIER: ProgressPolicy = ProgressPolicy { diagnostics: true, ..RUN };
+
+/// The one hint a tool gives, if any. Hints are advice to clients; a hint that is not here keeps the protocol's default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// No `annotations`.
+    None,
+    /// `readOnlyHint: true`
+    ReadOnly,
+    /// `destructiveHint: false`
+    Additive,
+    /// `idempotentHint: true`
+    Idempotent,
+}
+
+/// Shape of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Run result.
+    Run,
+    /// Lean's own LSP answer, unchanged; wrapped when it is not an object.
+    Lsp,
+    /// Goals.
+    Goals,
+    /// Todo items.
+    Todo,
+    /// A resolved code action.
+    CodeAction,
+    /// Nothing.
+    Null,
+    /// Version and whether it changed.
+    Update,
+    /// The barrier's result.
+    Sync,
+    /// A checkpoint.
+    Save,
+    /// A checkpoint, then closed.
+    CloseSave,
+    /// Closed.
+    Close,
+}
+
+/// How a tool sees an operation of the wire's table. Its arguments are the operation's fields but `root` and those that are fixed or
+/// hidden, spelled in snake case.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    /// The operation.
+    pub op: Op,
+    /// Flags that the tool itself sets.
+    pub fixed: &'static [(Field, bool)],
+    /// Optional fields that are not offered.
+    pub hidden: &'static [Field],
+    /// Optional fields that the tool insists on.
+    pub required: &'static [Field],
+    /// Fields with a name of their own.
+    pub renamed: &'static [(Field, &'static str)],
+    /// Shape of the result.
+    pub output: Output,
+}
+
+/// A tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// Name.
+    pub name: &'static str,
+    /// Which way it goes.
+    pub kind: Kind,
+    /// Which events may occur.
+    pub progress: ProgressPolicy,
+    /// Annotation.
+    pub hint: Hint,
+    /// What it does, in words for an agent.
+    pub about: &'static str,
+    /// It runs the caller's text: the words about speculation belong to its description.
+    pub speculative: bool,
+    /// The operation behind it; `Some` exactly for [`Kind::Operation`].
+    pub operation: Option<&'static Operation>,
+}
+
+/// The tool of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|t| t.name == name)
+}
+
+const fn utility(name: &'static str, kind: Kind, hint: Hint, progress: ProgressPolicy, about: &'static str) -> Tool {
+    Tool { name, kind, progress, hint, about, speculative: false, operation: None }
+}
+
+const fn lean(
+    name: &'static str,
+    hint: Hint,
+    progress: ProgressPolicy,
+    about: &'static str,
+    operation: &'static Operation,
+) -> Tool {
+    let speculative = matches!(operation.output, Output::Run);
+    Tool { name, kind: Kind::Operation, progress, hint, about, speculative, operation: Some(operation) }
+}
+
+const fn plain(op: Op, output: Output) -> Operation {
+    Operation { op, fixed: &[], hidden: &[], required: &[], renamed: &[], output }
+}
+
+const RUN_AT: Operation = Operation { hidden: &[field::STORE_HANDLE], ..plain(Op::RunAt, Output::Run) };
+const RUN_AT_HANDLE: Operation = Operation { fixed: &[(field::STORE_HANDLE, true)], ..plain(Op::RunAt, Output::Run) };
+const RUN_WITH: Operation =
+    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, false)], ..plain(Op::RunWith, Output::Run) };
+const RUN_WITH_LINEAR: Operation =
+    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, true)], ..plain(Op::RunWith, Output::Run) };
+const HOVER: Operation = plain(Op::Hover, Output::Lsp);
+const SIGNATURE_HELP: Operation = plain(Op::SignatureHelp, Output::Lsp);
+const DEFINITION: Operation = plain(Op::Definition, Output::Lsp);
+const REFERENCES: Operation = plain(Op::References, Output::Lsp);
+const DOCUMENT_SYMBOLS: Operation = plain(Op::DocumentSymbols, Output::Lsp);
+const WORKSPACE_SYMBOLS: Operation = plain(Op::WorkspaceSymbols, Output::Lsp);
+/// `text` is for another prover.
+const GOALS: Operation =
+    Operation { hidden: &[field::TEXT], required: &[field::MODE], ..plain(Op::Goals, Output::Goals) };
+const TODO: Operation = Operation {
+    renamed: &[(field::LINE, "start_line"), (field::CHARACTER, "start_character")],
+    ..plain(Op::Todo, Output::Todo)
+};
+const CODE_ACTION_RESOLVE: Operation = plain(Op::CodeActionResolve, Output::CodeAction);
+const RELEASE: Operation = plain(Op::Release, Output::Null);
+const UPDATE: Operation = plain(Op::UpdateFile, Output::Update);
+const SYNC: Operation = plain(Op::SyncFile, Output::Sync);
+const REFRESH: Operation = plain(Op::RefreshFile, Output::Sync);
+const SAVE: Operation = plain(Op::SaveOlean, Output::Save);
+const CLOSE_SAVE: Operation =
+    Operation { fixed: &[(field::SAVE_ARTIFACTS, true)], ..plain(Op::Close, Output::CloseSave) };
+const CLOSE: Operation =
+    Operation { hidden: &[field::SAVE_ARTIFACTS, field::DIAGNOSTIC_SCOPE], ..plain(Op::Close, Output::Close) };
+
+/// Every tool, in the order of `tools/list`.
+pub(crate) const TOOLS: &[Tool] = &[
+    utility(
+        "beam_version",
+        Kind::Version,
+        Hint::ReadOnly,
+        QUIET,
+        "Identity of this server: version, preferred MCP revision, executable, whether a Lean runtime is active.",
+    ),
+    utility(
+        "beam_stats",
+        Kind::Stats,
+        Hint::ReadOnly,
+        QUIET,
+        "Debug counters of every workspace this process has cached. Not a way to choose a workspace.",
+    ),
+    utility(
+        "beam_feedback_report",
+        Kind::Feedback,
+        Hint::None,
+        PREPARATION,
+        "Beam does not upload or submit anything: this returns a report about a problem with Beam itself as Markdown. bundle also writes \
+         files under the project's .beam/feedback. confidential collects nothing from the project.",
+    ),
+    utility(
+        "lean_drop_workspace",
+        Kind::DropWorkspace,
+        Hint::Idempotent,
+        PREPARATION,
+        "Forget a workspace's Lean processes and handles: after changes to lakefile, manifest, lean-toolchain, Lean options or plugins. \
+         Runs after all earlier calls and before later ones; the next call starts anew.",
+    ),
+    lean(
+        "lean_run_at",
+        Hint::ReadOnly,
+        RUN,
+        "Try one tactic in a proof, or one command elsewhere, at a position, and see messages and remaining goals. Cheap: compare \
+         candidates in parallel. success false: Lean rejected it, see messages. goals []: solved. proof_state null: not in a proof.",
+        &RUN_AT,
+    ),
+    lean(
+        "lean_run_at_handle",
+        Hint::Additive,
+        RUN,
+        "As lean_run_at; a success may carry next_handle, the state reached, for lean_run_with. lean_release it when done.",
+        &RUN_AT_HANDLE,
+    ),
+    lean("lean_hover", Hint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
+    lean("lean_signature_help", Hint::ReadOnly, FILE, "Signature of the application at a position.", &SIGNATURE_HELP),
+    lean("lean_definition", Hint::ReadOnly, FILE, "Where what stands at a position is defined.", &DEFINITION),
+    lean(
+        "lean_references",
+        Hint::ReadOnly,
+        FILE,
+        "Where what stands at a position is used, in all files open or built.",
+        &REFERENCES,
+    ),
+    lean("lean_document_symbols", Hint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
+    lean(
+        "lean_workspace_symbols",
+        Hint::ReadOnly,
+        PREPARATION,
+        "Declarations of the workspace whose name matches a query.",
+        &WORKSPACE_SYMBOLS,
+    ),
+    lean(
+        "lean_goals",
+        Hint::ReadOnly,
+        FILE,
+        "Goals before or after the tactic at a position; an error outside proofs. Runs nothing.",
+        &GOALS,
+    ),
+    lean(
+        "lean_todo",
+        Hint::ReadOnly,
+        FILE,
+        "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at \
+         run_at_position. Waits for the whole file.",
+        &TODO,
+    ),
+    lean(
+        "lean_code_action_resolve",
+        Hint::ReadOnly,
+        FILE,
+        "The edit behind a code_action of lean_todo, passed unchanged. Nothing is applied: the client applies any WorkspaceEdit, then \
+         calls lean_update or lean_sync.",
+        &CODE_ACTION_RESOLVE,
+    ),
+    lean(
+        "lean_run_with",
+        Hint::Additive,
+        FILE,
+        "Try one tactic or command from a handle's state. The handle stays usable for other branches; a success may carry next_handle.",
+        &RUN_WITH,
+    ),
+    lean(
+        "lean_run_with_linear",
+        Hint::None,
+        FILE,
+        "As lean_run_with, but the handle is used up, whatever comes of it.",
+        &RUN_WITH_LINEAR,
+    ),
+    lean("lean_release", Hint::None, FILE, "Forget a handle.", &RELEASE),
+    lean(
+        "lean_update",
+        Hint::None,
+        PREPARATION,
+        "Read the on-disk source and hand it to Lean; answers at once with the version that position tools need. Do it after each edit; \
+         lean_sync also waits for diagnostics.",
+        &UPDATE,
+    ),
+    lean(
+        "lean_sync",
+        Hint::None,
+        BARRIER,
+        "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness what blocks a save. \
+         Never applies speculative text. A check that cannot complete is an error, never clean.",
+        &SYNC,
+    ),
+    lean(
+        "lean_refresh",
+        Hint::None,
+        BARRIER,
+        "For stale imports: close the file, read the on-disk source with fresh imports, then as lean_sync.",
+        &REFRESH,
+    ),
+    lean(
+        "lean_save",
+        Hint::None,
+        BARRIER,
+        "Sync, then write Lean/Lake build artifacts of that text, so that importers see it. A development checkpoint, not a batch-build or \
+         CI success.",
+        &SAVE,
+    ),
+    lean(
+        "lean_close_save",
+        Hint::None,
+        BARRIER,
+        "As lean_save, which writes Lean/Lake build artifacts, then close the file.",
+        &CLOSE_SAVE,
+    ),
+    lean("lean_close", Hint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
+];
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

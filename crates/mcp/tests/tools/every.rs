@@ -1,0 +1,189 @@
+//! Every tool once, on one warm worker.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const MAIN: &str = "/-- Twice a number. -/
+def twice (n : Nat) : Nat := n + n
+
+theorem both (p q : Prop) (hp : p) (hq : q) : p ∧ q := by
+  constructor
+  · exact hp
+  · sorry
+
+#eval twice 21
+
+example : twice 1 = 3 := by rfl
+";
+
+fn at(line: u32, character: u32) -> Value {
+    json!({ "path": "Main.lean", "version": 1, "line": line, "character": character })
+}
+
+fn with(mut arguments: Value, key: &str, value: impl Into<Value>) -> Value {
+    arguments[key] = value.into();
+    arguments
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn every_tool_answers_in_its_shape() {
+    let mut beam = Beam::start();
+    beam.write("Main.lean", MAIN);
+
+    before_there_is_a_runtime(&mut beam).await;
+
+    let updated = beam.lean("lean_update", json!({ "path": "Main.lean" })).await;
+    assert_eq!(keys(&updated), ["workspace", "version", "changed"]);
+    assert_eq!((&updated["version"], &updated["changed"]), (&json!(1), &json!(true)));
+    // An absolute path is the same document.
+    let again = beam.lean("lean_update", json!({ "path": beam.root.join("Main.lean") })).await;
+    assert_eq!((&again["version"], &again["changed"]), (&json!(1), &json!(false)));
+
+    runs(&mut beam).await;
+    handles(&mut beam).await;
+    reading(&mut beam).await;
+    barriers(&mut beam).await;
+    reports(&mut beam).await;
+
+    let dropped = beam.lean("lean_drop_workspace", json!({})).await;
+    assert_eq!(dropped["dropped"], true);
+    let again = beam.lean("lean_drop_workspace", json!({})).await;
+    assert_eq!(keys(&again), ["workspace", "dropped", "invalidated_handles", "reason"]);
+    assert_eq!((&again["dropped"], &again["reason"]), (&json!(false), &json!("notFound")));
+    beam.end().await;
+}
+
+async fn before_there_is_a_runtime(beam: &mut Beam) {
+    let (version, _) = beam.call("beam_version", json!({})).await;
+    assert_eq!(version["runtime_active"], false);
+    assert_eq!(beam.call("beam_stats", json!({})).await.0, json!({ "uptimeMs": 0, "workspaces": {} }));
+    // What is refused leaves nothing behind.
+    let (refused, is_error) =
+        beam.call("lean_update", json!({ "path": "Main.lean", "workspace": { "root": "/no/such" } })).await;
+    assert!(is_error && refused["code"] == "invalidInput", "{refused}");
+    let (refused, _) = beam.call("lean_update", json!({ "workspace": { "root": beam.root } })).await;
+    assert_eq!(refused["code"], "invalidInput", "{refused}");
+    assert_eq!(beam.call("beam_stats", json!({})).await.0["workspaces"], json!({}));
+}
+
+async fn runs(beam: &mut Beam) {
+    const KEYS: [&str; 6] = ["workspace", "success", "messages", "traces", "proof_state", "next_handle"];
+    let solved = beam.lean("lean_run_at", with(at(6, 4), "text", "exact hq")).await;
+    assert_eq!(keys(&solved), KEYS);
+    assert_eq!((&solved["success"], &solved["proof_state"]["goals"]), (&json!(true), &json!([])));
+    let rejected = beam.lean("lean_run_at", with(at(6, 4), "text", "exact hp")).await;
+    assert_eq!(keys(&rejected), KEYS);
+    assert_eq!(rejected["success"], false);
+    assert_eq!(rejected["messages"][0]["severity"], "error");
+    assert_eq!(rejected["proof_state"]["goals"][0]["userName"], "right");
+    // A command has no proof state at all.
+    let command = beam.lean("lean_run_at", with(at(8, 0), "text", "#check twice")).await;
+    assert_eq!(command["messages"][0]["text"], "twice (n : Nat) : Nat");
+    assert!(command["proof_state"].is_null() && command["next_handle"].is_null());
+    let stale = with(with(at(6, 4), "text", "exact hq"), "version", 7);
+    let (stale, is_error) = beam.call("lean_run_at", with(stale, "workspace", json!({ "root": beam.root }))).await;
+    assert!(is_error && stale["code"] == "contentModified" && stale.get("workspace").is_none(), "{stale}");
+}
+
+async fn handles(beam: &mut Beam) {
+    let first = beam.lean("lean_run_at_handle", with(at(4, 2), "text", "constructor")).await;
+    let handle = first["next_handle"].clone();
+    assert!(handle.is_object());
+    let go_on = |handle: &Value, text: &str| json!({ "path": "Main.lean", "handle": handle, "text": text });
+    let left = beam.lean("lean_run_with", go_on(&handle, "exact hp")).await;
+    assert_eq!(left["proof_state"]["goals"][0]["userName"], "right");
+    let other = beam.lean("lean_run_with", go_on(&handle, "exact hq")).await;
+    assert_eq!((&other["success"], &other["next_handle"]), (&json!(false), &Value::Null));
+    let done = beam.lean("lean_run_with_linear", go_on(&left["next_handle"], "exact hq")).await;
+    assert_eq!(done["proof_state"]["goals"], json!([]));
+    let used_up = with(go_on(&left["next_handle"], "exact hq"), "workspace", json!({ "root": beam.root }));
+    assert!(beam.call("lean_run_with", used_up).await.1);
+    let released = beam.lean("lean_release", json!({ "path": "Main.lean", "handle": handle })).await;
+    assert_eq!(released["result"], Value::Null);
+    assert_eq!(keys(&released), ["workspace", "result"]);
+}
+
+async fn reading(beam: &mut Beam) {
+    let hover = beam.lean("lean_hover", at(8, 8)).await;
+    assert!(hover["contents"]["value"].as_str().unwrap().contains("Twice a number."), "{hover}");
+    assert_eq!(keys(&beam.lean("lean_hover", at(2, 0)).await), ["workspace", "result"]);
+    let signature = beam.lean("lean_signature_help", at(8, 12)).await;
+    assert!(signature["signatures"][0]["label"].as_str().unwrap().contains("Nat"), "{signature}");
+    let definition = beam.lean("lean_definition", at(8, 8)).await;
+    assert_eq!(definition["result"][0]["targetSelectionRange"]["start"], json!({ "line": 1, "character": 4 }));
+    let all = beam.lean("lean_references", at(8, 8)).await["result"].as_array().unwrap().len();
+    let uses = beam.lean("lean_references", with(at(8, 8), "include_declaration", false)).await;
+    assert_eq!(uses["result"].as_array().unwrap().len() + 1, all);
+    let symbols = beam.lean("lean_document_symbols", json!({ "path": "Main.lean", "version": 1 })).await;
+    assert_eq!(symbols["result"][0]["name"], "twice");
+    let named = beam.lean("lean_workspace_symbols", json!({ "query": "twice" })).await;
+    assert_eq!(named["result"][0]["name"], "twice", "{named}");
+    let before = beam.lean("lean_goals", with(at(5, 4), "mode", "before")).await;
+    assert_eq!(before["goals"][0]["target"], "p");
+    let after = beam.lean("lean_goals", with(at(5, 4), "mode", "after")).await;
+    assert_eq!(keys(&after), ["workspace", "goals"]);
+
+    const TRY: &str = "#guard_msgs in\n#eval 7\n";
+    beam.write("Try.lean", TRY);
+    beam.lean("lean_sync", json!({ "path": "Try.lean" })).await;
+    let range = json!({ "path": "Try.lean", "version": 1, "start_line": 0, "start_character": 0, "end_line": 2, "end_character": 0 });
+    let todo = beam.lean("lean_todo", range).await;
+    let item_keys: BTreeSet<&str> = todo["items"].as_array().unwrap().iter().flat_map(keys).collect();
+    assert!(item_keys.contains("run_at_position") && !item_keys.contains("runAtPosition"), "{todo}");
+    let action = todo["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["kind"] == "code_action")
+        .expect("an action that writes the message down");
+    let ask = json!({ "path": "Try.lean", "version": 1, "code_action": action["code_action"] });
+    let resolved = beam.lean("lean_code_action_resolve", ask).await;
+    assert_eq!(keys(&resolved), ["workspace", "version", "code_action"]);
+    assert!(resolved["code_action"]["edit"].is_object(), "{resolved}");
+    assert_eq!(std::fs::read_to_string(beam.root.join("Try.lean")).unwrap(), TRY, "nothing is applied");
+}
+
+async fn barriers(beam: &mut Beam) {
+    let sync = beam.lean("lean_sync", json!({ "path": "Main.lean" })).await;
+    assert_eq!(keys(&sync), ["workspace", "path", "version", "diagnostics", "readiness", "document_progress"]);
+    assert_eq!(sync["diagnostics"]["counts"]["total"], 3);
+    assert!(sync["diagnostics"].get("items").is_none());
+    assert_eq!(sync["readiness"]["save_ready"], false);
+    assert_eq!(sync["readiness"]["blocking_diagnostics"][0]["severity"], "error");
+    assert_eq!(sync["document_progress"]["done"], true);
+    let all = json!({ "path": "Main.lean", "diagnostic_scope": "all", "diagnostics_in_result": true });
+    let refreshed = beam.lean("lean_refresh", all).await;
+    let items = refreshed["diagnostics"]["items"].as_array().unwrap();
+    assert_eq!(items.len(), 3);
+    assert_eq!(items[0]["path"], "Main.lean");
+    assert!(items.iter().all(|i| i["severity"].is_string() && i["completion_blocking"] == false), "{refreshed}");
+    // A file with errors is not saved, and says why.
+    let save = json!({ "path": "Main.lean", "workspace": { "root": beam.root } });
+    let (refused, is_error) = beam.call("lean_save", save.clone()).await;
+    assert!(is_error && refused["code"].is_string(), "{refused}");
+    let (refused, is_error) = beam.call("lean_close_save", save).await;
+    assert!(is_error && refused["code"].is_string(), "{refused}");
+    let closed = beam.lean("lean_close", json!({ "path": "Main.lean" })).await;
+    assert_eq!(keys(&closed), ["workspace", "closed"]);
+    assert_eq!(beam.lean("lean_close", json!({ "path": "Main.lean" })).await, closed);
+}
+
+async fn reports(beam: &mut Beam) {
+    let (version, _) = beam.call("beam_version", json!({})).await;
+    assert_eq!(version["runtime_active"], true);
+    let key = format!("local:{}", beam.root);
+    let (stats, _) = beam.call("beam_stats", json!({})).await;
+    assert_eq!(keys(&stats["workspaces"]), [key.as_str()]);
+    let words = json!({ "title": "t", "summary": "s", "reproduction": "r", "expected": "e", "actual": "a", "include_collected": true });
+    let report = beam.lean("beam_feedback_report", words.clone()).await;
+    assert!(report["collected"]["stats"].is_object() && report["collected"]["openFiles"].is_object(), "{report}");
+    let secret = with(with(words, "confidential", true), "workspace", json!({ "root": beam.root }));
+    let (report, is_error) = beam.call("beam_feedback_report", secret).await;
+    assert!(!is_error && report.get("workspace").is_none(), "{report}");
+    assert!(!report.to_string().contains(&beam.root.to_string()));
+}
