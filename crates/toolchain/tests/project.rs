@@ -474,6 +474,21 @@ fn p3_a_killed_build_is_made_good_by_the_next() {
         f.is_swept();
         assert_eq!(f.run("import B\n#eval b"), format!("{n}\n"));
     }
+    // In the middle of compiling: that Lean goes on for a while, into a folder that is gone.
+    f.write("A.lean", "#eval IO.sleep 3000\ndef a := 9\n");
+    let mut child = spawn_child(&f, &[]);
+    let stage = f.path(".lake/build/lean-beam/stage");
+    let begun = Instant::now();
+    while !stage.read_dir().is_ok_and(|mut d| d.next().is_some()) {
+        assert!(begun.elapsed() < Duration::from_secs(600), "no compiler is started");
+        assert_eq!(child.try_wait().unwrap(), None, "no compiler is started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(built(&build(&f.builder(), "import B\n").0), ["A", "B"]);
+    f.is_swept();
+    assert_eq!(f.run("import B\n#eval b"), "9\n");
 }
 
 #[test]
@@ -543,8 +558,11 @@ fn a_recorded_save_is_as_good_as_a_build() {
     let saving = builder.begin_save(&b, &|| false).unwrap();
     f.lean("B.lean", "B");
     assert_eq!(builder.status(&b.name), ModuleStatus::Stale { why: Why::Interrupted });
+    // Left from when it was a `module`.
+    fs::write(f.lib("B.olean.private"), "old").unwrap();
     let trace = saving.record(text, Some(&first.basis)).unwrap();
     assert_eq!(trace.as_path(), f.lib("B.trace"));
+    assert!(!f.lib("B.olean.private").exists());
     let bytes = fs::read(f.lib("B.olean")).unwrap();
     assert_eq!(build(&builder, "import B\n").0.outcome, Outcome::UpToDate { reused: 2 });
     assert_eq!(fs::read(f.lib("B.olean")).unwrap(), bytes);
