@@ -12,6 +12,7 @@ use std::time::Duration;
 use beam_base::AbsPath;
 use serde::Deserialize;
 
+use super::layout::Module;
 use super::plan::Node;
 use super::trace::{Message, Origin, PARTS, Record, Severity, Trace, endings};
 use crate::env::HostEnv;
@@ -102,17 +103,23 @@ impl Compiler<'_> {
             endings(is_module).filter_map(|ending| Some((stage.file(ending), module.artifact(ending)?))).collect();
         rename_all(&targets, &stage.dir)?;
         if !is_module {
-            for path in PARTS.iter().filter_map(|ending| module.artifact(ending)) {
-                match std::fs::remove_file(&path) {
-                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(FsError::at("remove", &path)(e)),
-                    _ => {}
-                }
-            }
+            remove_parts(module)?;
         }
         kill_point(self.env, "module-renamed");
         let record = Record::of(module, is_module, Origin::Build, node.inputs.clone(), messages)?;
         Trace::write(&trace, Some(record))
     }
+}
+
+/// Removes the further parts of what was a `module` file and is none any more: whoever imports it would read them.
+pub(crate) fn remove_parts(module: &Module) -> Result<(), FsError> {
+    for path in PARTS.iter().filter_map(|ending| module.artifact(ending)) {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(FsError::at("remove", &path)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Renames all or none: what was there is kept in `backup` until the last one is in place.

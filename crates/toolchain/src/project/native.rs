@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 
+use super::header::Header;
 use super::name::ModuleName;
 use crate::env::HostEnv;
 use crate::process::{Run, RunError};
 
 /// How Lake ends if something would have to be built.
 const NO_BUILD: i32 = 3;
-/// What it says of it.
+/// How `setup-file` ends if there is no lakefile.
+const NO_LAKEFILE: i32 = 2;
+/// What Lake says of what would have to be built.
 const OUT_OF_DATE: &str = "error: target is out-of-date and needs to be rebuilt";
 /// What must not leak from an outer project into this one.
 const FOREIGN: [&str; 3] = ["LEAN_SYSROOT", "LAKE", "LAKE_HOME"];
@@ -54,14 +57,46 @@ pub fn native_needs_build(
     if modules.is_empty() {
         return Ok(NativeBuild::UpToDate);
     }
-    let mut run = Run::new(lake, root)
-        .args(["build", "--no-build"])
-        // `+`: a module, not a library or package of the same name.
-        .args(modules.iter().map(|m| format!("+{m}")))
-        .limit(limit);
+    // `+`: a module, not a library or package of the same name.
+    let targets = modules.iter().map(|m| format!("+{m}"));
+    ask(Run::new(lake, root).args(["build", "--no-build"]).args(targets).limit(limit), env)
+}
+
+/// The same question for a text, as Lean's own file worker asks it (`lake setup-file`): whether what it imports is built. Better than
+/// [`native_needs_build`] where it is not known which of the imports are the workspace's, as with a `lakefile.lean`. `file` need not
+/// be a module; without a lakefile nothing has to be built. Works with Lean 4.28 and newer.
+///
+/// # Errors
+/// Lake cannot be run, or does not end in time.
+pub fn native_imports_need_build(
+    lake: &AbsPath,
+    root: &AbsPath,
+    env: &HostEnv,
+    file: &AbsPath,
+    header: &Header,
+    limit: Duration,
+) -> Result<NativeBuild, RunError> {
+    let import = |module: String, all, exported, meta| serde_json::json!({"module": module, "importAll": all, "isExported": exported, "isMeta": meta});
+    let init = (!header.prelude).then(|| import("Init".into(), false, true, false));
+    let named = header.imports.iter().map(|i| import(i.module.to_string(), i.all, i.exported, i.meta));
+    let imports: Vec<_> = init.into_iter().chain(named).collect();
+    let header = serde_json::json!({"imports": imports, "isModule": header.is_module}).to_string();
+    let run = Run::new(lake, root).args([
+        "setup-file".into(),
+        file.as_os_str().to_owned(),
+        header.into(),
+        "--no-build".into(),
+    ]);
+    ask(run.limit(limit), env)
+}
+
+fn ask(mut run: Run, env: &HostEnv) -> Result<NativeBuild, RunError> {
     run.unset = FOREIGN.map(Into::into).to_vec();
     let done = run.capture(env)?;
     let text = done.both();
+    if run.args.first().is_some_and(|verb| verb == "setup-file") && done.status.code() == Some(NO_LAKEFILE) {
+        return Ok(NativeBuild::UpToDate);
+    }
     if done.ok() {
         return Ok(NativeBuild::UpToDate);
     }
@@ -125,16 +160,37 @@ mod tests {
     const BOTH: &str = "✖ [2/9] Building App.Low\nerror: target is out-of-date and needs to be rebuilt\n✖ [3/9] Running App.Gone\nerror: no such file or directory (error code: 2)\n  file: /p/App/Gone.lean\n";
 
     /// A stand-in that checks how it is called and says what it is told to.
-    fn ask(output: &str, status: i32) -> NativeBuild {
+    fn stand_in(called: &str, output: &str, status: i32) -> (tempfile::TempDir, AbsPath, HostEnv) {
         let tmp = tempfile::tempdir().unwrap();
         let root = AbsPath::canonical(tmp.path()).unwrap();
         std::fs::write(root.join("said"), output).unwrap();
         let script = format!(
-            "#!/bin/sh\n[ \"$*\" = 'build --no-build +App.Low +App.«foo bar»' ] || {{ echo \"called: $*\"; exit 9; }}\n[ -z \"$LAKE_HOME\" ] || exit 8\ncat said; exit {status}\n"
+            "#!/bin/sh\n[ \"$*\" = '{called}' ] || {{ echo \"called: $*\"; exit 9; }}\n[ -z \"$LAKE_HOME\" ] || exit 8\ncat said; exit {status}\n"
         );
         let env = with_program(&HostEnv::capture().with("LAKE_HOME", "/x"), &root.join("bin"), "lake", &script);
+        (tmp, root, env)
+    }
+
+    fn ask(output: &str, status: i32) -> NativeBuild {
+        let (_tmp, root, env) = stand_in("build --no-build +App.Low +App.«foo bar»", output, status);
         let modules = ["App.Low", "App.«foo bar»"].map(|m| ModuleName::parse(m).unwrap());
         native_needs_build(&root.join("bin/lake"), &root, &env, &modules, Duration::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn the_question_of_leans_own_worker() {
+        let header = super::super::header::imports_of("module\nimport all App.Low\n");
+        let json = r#"{"imports":[{"module":"Init","importAll":false,"isExported":true,"isMeta":false},{"module":"App.Low","importAll":true,"isExported":false,"isMeta":false}],"isModule":true}"#;
+        let ask = |output: &str, status| {
+            let (_tmp, root, env) = stand_in(&format!("setup-file /p/X.lean {json} --no-build"), output, status);
+            let file = AbsPath::new("/p/X.lean").unwrap();
+            native_imports_need_build(&root.join("bin/lake"), &root, &env, &file, &header, Duration::from_secs(60))
+                .unwrap()
+        };
+        assert_eq!(ask("{\"name\":\"X\"}\n", 0), NativeBuild::UpToDate);
+        assert_eq!(ask("", 2), NativeBuild::UpToDate);
+        assert_eq!(names(&ask(TWO, 3)), ["App.Low", "App.«foo bar»"]);
+        assert!(matches!(ask("Failed to load the Lake workspace.\n", 1), NativeBuild::Failed { .. }));
     }
 
     fn names(answer: &NativeBuild) -> Vec<String> {
