@@ -81,6 +81,16 @@ assert.equal(version.name, 'lean-beam-mcp');
 assert.equal(version.runtime_active, false);
 checked('beam_version starts nothing');
 
+const words = { title: 'A peer', summary: 's', reproduction: 'r', expected: 'e', actual: 'a', workspace };
+const open = await good(client, 'beam_feedback_report', { ...words, include_collected: true });
+assert.deepEqual(open.workspace, workspace);
+assert.equal(open.collected.stats, null);
+assert.ok(open.markdown.startsWith('# A peer\n') && open.collection_warnings.length > 0, open.markdown);
+const closed = await good(client, 'beam_feedback_report', { ...words, confidential: true });
+assert.ok(!JSON.stringify(closed).includes(root), 'a confidential report names the project');
+assert.equal((await good(client, 'beam_version', {})).runtime_active, false);
+checked('beam_feedback_report starts nothing, and tells nothing when it must not');
+
 const progress = [];
 const synced = await good(client, 'lean_sync', { workspace, path: 'Good.lean' }, { onprogress: (p) => progress.push(p) });
 assert.equal(synced.readiness.save_ready, true, JSON.stringify(synced));

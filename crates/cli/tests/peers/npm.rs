@@ -137,7 +137,7 @@ fn npm_client(mode: &str) {
     assert!(done.status.success(), "{}", shown(&done));
     let checks = String::from_utf8_lossy(&done.stdout).lines().filter(|l| l.starts_with("ok ")).count();
     // Guards against a script that stops early with success, as one does whose event loop runs dry.
-    assert_eq!(checks, 11, "{}", shown(&done));
+    assert_eq!(checks, 12, "{}", shown(&done));
 }
 
 /// A bridge that runs; ends with its input.

@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[
     ("rmcp_client_initialize", || run(ClientLifecycleMode::Initialize, false)),
     ("rmcp_client_discover", || run(ClientLifecycleMode::Discover { preferred_versions: modern() }, true)),
     ("rmcp_client_auto", || {
-        run(ClientLifecycleMode::Auto { preferred_versions: modern(), legacy_version: None }, true)
+        run(ClientLifecycleMode::Auto { preferred_versions: modern(), legacy_version: None }, true);
     }),
 ];
 
