@@ -63,8 +63,8 @@ open Lean
 register_simp_attr my_simps
 initialize names : SimplePersistentEnvExtension Name (Array Name) ←
   registerSimplePersistentEnvExtension { addEntryFn := Array.push, addImportedFn := fun all => all.flatMap id }
-initialize registerBuiltinAttribute
-  { name := `mark, descr := "remembers", add := fun name _ _ => modifyEnv (names.addEntry · name) }
+initialize registerBuiltinAttribute {
+  name := `mark, descr := "remembers", add := fun name _ _ => modifyEnv (names.addEntry · name) }
 elab "marked" : command => do
   logInfo m!"{names.getState (← getEnv)}"
 def last := 1
