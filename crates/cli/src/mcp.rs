@@ -143,8 +143,9 @@ fn serve(ctx: &Context) -> Result<Ending, CliError> {
         Ok::<_, CliError>(beam_mcp::serve(tokio::io::stdin(), tokio::io::stdout(), engine, options).await)
     })?;
     tracing::debug!(?why, "ended");
-    // The thread that reads standard input cannot be stopped, only left behind.
-    runtime.shutdown_timeout(Duration::from_millis(50));
+    // Threads that wait for a child see within some dozens of milliseconds that it must end, and end it. The thread that reads standard
+    // input cannot be stopped, only left behind.
+    runtime.shutdown_timeout(Duration::from_millis(250));
     Ok(Ending::Done)
 }
 

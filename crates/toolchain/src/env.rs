@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use beam_base::AbsPath;
 
@@ -14,6 +16,8 @@ use beam_base::AbsPath;
 #[derive(Debug, Clone, Default)]
 pub struct HostEnv {
     vars: BTreeMap<OsString, OsString>,
+    /// Shared by all that was made from this one.
+    ending: Arc<AtomicBool>,
 }
 
 impl HostEnv {
@@ -29,7 +33,19 @@ impl HostEnv {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        Self { vars: vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect() }
+        let vars = vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        Self { vars, ending: Arc::default() }
+    }
+
+    /// Ends every short-lived child that runs in this environment or one made from it, and every one that is started from now on: for a
+    /// process that is about to go. Blocking work cannot be aborted, but what it waits for can be killed.
+    pub fn end_children(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether children must end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 
     /// The same environment with one variable more, or another value of it.

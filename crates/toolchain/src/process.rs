@@ -139,7 +139,7 @@ impl Run {
             if let Some(status) = child.try_wait().map_err(|e| self.lost(e))? {
                 break status;
             }
-            let stopped = stop();
+            let stopped = stop() || env.is_ending();
             if stopped || Instant::now() >= end {
                 // Both may fail when it has ended in this very moment; the time is over all the same.
                 let _ignored = child.kill();
@@ -264,6 +264,17 @@ mod tests {
         let done = sh("head -c 9000000 /dev/zero; echo end >&2", Duration::from_secs(60)).unwrap();
         assert_eq!(done.stdout.len(), CAP);
         assert_eq!(done.stderr, "end\n");
+    }
+
+    #[test]
+    fn an_environment_that_ends_takes_its_children_with_it() {
+        let root = AbsPath::new("/").unwrap();
+        let env = HostEnv::capture();
+        let derived = env.clone().with("X", "1");
+        let sh = env.find_in_path("sh").unwrap();
+        let waiting = std::thread::spawn(move || Run::new(&sh, &root).args(["-c", "sleep 600"]).capture(&derived));
+        env.end_children();
+        assert!(matches!(waiting.join().unwrap(), Err(RunError::Stopped { .. })));
     }
 
     #[test]

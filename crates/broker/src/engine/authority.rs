@@ -27,7 +27,7 @@ use crate::qualify::Prepared;
 #[derive(Debug)]
 pub(crate) enum Authority {
     Builder(Own),
-    Lake(Box<Lake>),
+    Lake(Lake),
     Nobody,
 }
 
@@ -60,8 +60,7 @@ impl Authority {
                 (Self::Builder(Own { builder, bases: Mutex::default() }), launch)
             }
             Kind::Native => {
-                let authority =
-                    Lake::of(&prepared, &project, env).map_or(Self::Nobody, |lake| Self::Lake(Box::new(lake)));
+                let authority = Lake::of(&prepared, &project, env).map_or(Self::Nobody, |lake| Self::Lake(lake));
                 (authority, prepared.launch)
             }
         }
@@ -290,7 +289,7 @@ fn paths(module: &Module) -> Option<(Outputs, AbsPath)> {
         olean_server: module.artifact("olean.server")?,
         olean_private: module.artifact("olean.private")?,
         ir: module.artifact("ir")?,
-        ir_sig: module.artifact("ir.sig")?,
+        ir_sig: module.artifact("ir.sig"),
         c,
     };
     Some((outputs, module.artifact("trace")?))

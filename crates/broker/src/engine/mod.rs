@@ -174,6 +174,8 @@ impl Engine {
     /// Stops admitting, cancels, waits up to `grace` for requests and workers to end, kills what is left (R7).
     pub async fn drain(&self, grace: Duration) {
         self.0.admissions.close();
+        // What looks for a toolchain or builds runs on threads that nobody can abort; its children can be ended.
+        self.0.settings.env.end_children();
         self.0.workspaces.close(grace).await;
     }
 

@@ -1,6 +1,5 @@
 //! The server on real Lean, in this process. A worker takes seconds and most of a gigabyte, so the tests take turns.
 
-#[allow(dead_code, reason = "the scripted broker is for the other test binary")]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -107,6 +107,12 @@ impl Client {
         drop(self.to.take());
     }
 
+    /// Closes stdin, reads what still comes, and waits for the server's end.
+    pub async fn end(mut self) -> ExitReason {
+        self.close_stdin();
+        self.finish().await.1
+    }
+
     /// Closes stdout and waits for the server's end, with stdin still open.
     pub async fn hang_up(self) -> ExitReason {
         let Self { to, mut from, server, .. } = self;

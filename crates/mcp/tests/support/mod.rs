@@ -1,5 +1,7 @@
 //! A server over in-memory pipes, seen as raw lines; and a broker with scripted behaviour.
 
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
+
 pub mod client;
 pub mod fake;
 pub mod storm;
