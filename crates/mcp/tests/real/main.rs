@@ -20,7 +20,8 @@ static TURN: Mutex<()> = Mutex::const_new(());
 const TEXT: &str = "theorem t : 1 + 1 = 2 := by\n  skip\n  rfl\n\ndef n : Nat := 3\n";
 
 fn engine() -> Engine {
-    let _installed = testing::shared_embedded_for_tests(&Qualifier);
+    // Installing runs a worker in a runtime of its own.
+    let _installed = tokio::task::block_in_place(|| testing::shared_embedded_for_tests(&Qualifier));
     let mut settings = EngineSettings::new(testing::shared_env());
     settings.choice = Choice::Embedded;
     Engine::empty(settings)
