@@ -1,5 +1,7 @@
 //! The server on real Lean, in this process. A worker takes seconds and most of a gigabyte, so the tests take turns.
 
+#![allow(clippy::print_stdout, reason = "figures and seeds, for who asks for them")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

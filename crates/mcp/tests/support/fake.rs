@@ -229,8 +229,8 @@ impl Service for Fake {
         Dropped { dropped, invalidated_handles: dropped }
     }
 
-    fn workspace_ids(&self) -> Vec<String> {
-        self.0.workspaces.lock().unwrap().keys().cloned().collect()
+    fn has_runtime(&self) -> bool {
+        !self.0.workspaces.lock().unwrap().is_empty() && self.0.set_up.lock().unwrap().is_none()
     }
 
     async fn stats(&self, id: Option<&str>) -> Option<Value> {
