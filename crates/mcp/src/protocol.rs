@@ -287,3 +287,56 @@ fn cancelled(params: &Params) -> Option<IdKey> {
     }
     Id::parse(params.get("requestId")?).map(|id| id.key().clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pieces of which almost-messages are made.
+    const PIECES: [&str; 22] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"jsonrpc\":\"2.0\"",
+        "\"id\":1",
+        "\"id\":\"a\"",
+        "\"id\":1.5",
+        "\"method\":\"tools/call\"",
+        "\"method\":\"initialize\"",
+        "\"method\":\"notifications/cancelled\"",
+        "\"params\":",
+        "{\"_meta\":{}}",
+        "\"name\":\"lean_sync\"",
+        "\"requestId\":1",
+        "null",
+        "1e999",
+        "\"\\ud800\"",
+        " ",
+        "\u{1F600}",
+    ];
+
+    proptest! {
+        /// Whatever comes in, something sensible is decided, and an answer is one line of JSON.
+        #[test]
+        fn any_line_gives_a_step(parts in prop::collection::vec(0..PIECES.len(), 0..14), junk in prop::collection::vec(any::<u8>(), 0..6)) {
+            let mut line: Vec<u8> = parts.iter().flat_map(|n| PIECES[*n].bytes()).collect();
+            line.extend(junk);
+            if let Step::Answer(answer) = Protocol::new().line(&line, |_| false) {
+                let frame = crate::reply::answer(&answer);
+                prop_assert_eq!(frame.iter().filter(|b| **b == b'\n').count(), 1);
+                prop_assert!(serde_json::from_slice::<Value>(&frame).is_ok());
+            }
+        }
+
+        /// Nothing at all is said about an id that is in use.
+        #[test]
+        fn nothing_is_said_under_a_busy_id(rest in "(,\"(method|result|x)\":(1|\"ping\"|\\{\\}))*") {
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":7{rest}}}");
+            prop_assert!(matches!(Protocol::new().line(line.as_bytes(), |_| true), Step::Silence));
+        }
+    }
+}
