@@ -89,7 +89,7 @@ impl Authority {
             (Self::Builder(own), _) => own.build(path, text, policy, lines, stopped),
             // The worker itself has Lake build, or say why not.
             (Self::Lake(_), BuildPolicy::OnDemand) => Built { vouches: true, ..Built::default() },
-            (Self::Lake(lake), BuildPolicy::Never) => lake.look(text),
+            (Self::Lake(lake), BuildPolicy::Never) => lake.look(path, text),
             (Self::Nobody, _) => Built::default(),
         }
     }
@@ -282,7 +282,6 @@ fn not_built(e: &BuildError) -> String {
 
 /// Lake's places for the files of a module.
 fn paths(module: &Module) -> Option<(Outputs, AbsPath)> {
-    let c = module.build_dir.join("ir").join(module.name.path("c")?);
     let outputs = Outputs {
         olean: module.artifact("olean")?,
         ilean: module.artifact("ilean")?,
@@ -290,7 +289,7 @@ fn paths(module: &Module) -> Option<(Outputs, AbsPath)> {
         olean_private: module.artifact("olean.private")?,
         ir: module.artifact("ir")?,
         ir_sig: module.artifact("ir.sig"),
-        c,
+        c: module.c_file()?,
     };
     Some((outputs, module.artifact("trace")?))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
-use beam_toolchain::project::{ModuleName, NativeBuild, Project, imports_of, native_needs_build};
+use beam_toolchain::project::{NativeBuild, Project, imports_of, native_needs_build};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
 use super::authority::Built;
@@ -28,12 +28,11 @@ struct Inner {
     lake: AbsPath,
     root: AbsPath,
     env: HostEnv,
-    project: Arc<Project>,
 }
 
 impl Lake {
     /// The project's Lake, if it is a Lake package and the toolchain has one.
-    pub(crate) fn of(prepared: &Prepared, project: &Arc<Project>, env: &HostEnv) -> Option<Self> {
+    pub(crate) fn of(prepared: &Prepared, project: &Project, env: &HostEnv) -> Option<Self> {
         let Prepared { toolchain, extension, .. } = prepared;
         let lake = toolchain.lake.clone().filter(|_| beam_toolchain::launch::has_lakefile(project.root()))?;
         Some(Self(Arc::new(Inner {
@@ -42,7 +41,6 @@ impl Lake {
             lake,
             root: project.root().clone(),
             env: env.clone(),
-            project: Arc::clone(project),
         })))
     }
 
@@ -78,23 +76,22 @@ impl Lake {
     }
 
     /// What a text imports and Lake would have to build. Blocking.
-    pub(crate) fn look(&self, text: &str) -> Built {
-        let imports: Vec<ModuleName> = imports_of(text)
-            .imports
-            .into_iter()
-            .map(|import| import.module)
-            .filter(|module| self.0.project.source_of(module).is_some())
-            .collect();
+    pub(crate) fn look(&self, path: &AbsPath, text: &str) -> Built {
+        let header = imports_of(text);
         let problem = |text: String| Built {
             problem: Some(format!("Failed to build module dependencies.\n{text}")),
             ..Built::default()
         };
-        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, &imports, LOOK) {
+        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK) {
             Ok(NativeBuild::UpToDate) => Built { vouches: true, ..Built::default() },
             Ok(NativeBuild::Needed { modules, .. }) => {
                 // A Lake that does not say which means some of those that it was asked about.
-                let named = if modules.is_empty() { imports } else { modules };
-                Built { refused: named.iter().map(ToString::to_string).collect(), ..Built::default() }
+                let refused: Vec<String> = if modules.is_empty() {
+                    header.imports.iter().map(|import| import.module.to_string()).collect()
+                } else {
+                    modules.iter().map(ToString::to_string).collect()
+                };
+                Built { refused, ..Built::default() }
             }
             Ok(NativeBuild::Failed { text }) => problem(text),
             Err(e) => problem(e.to_string()),

@@ -27,7 +27,7 @@ pub use config::{ConfigError, LeanOption, OptionValue};
 pub use header::{Header, Import, imports_of};
 pub use layout::{ConfigKind, Module, Project};
 pub use name::ModuleName;
-pub use native::{NativeBuild, native_imports_need_build, native_needs_build};
+pub use native::{NativeBuild, native_needs_build};
 pub use plan::Why;
 pub use save::{SaveError, Saving};
 pub use stamp::ConfigStamp;

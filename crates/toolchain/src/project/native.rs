@@ -42,33 +42,13 @@ pub enum NativeBuild {
     },
 }
 
-/// Asks Lake whether these modules, and what they import, are built. `modules` are what a text imports and the workspace has; for
-/// others Lake fails. Lake may note in its build folder that it was asked (`….trace.nobuild`); it builds nothing.
+/// Asks Lake, as Lean's own file worker does (`lake setup-file`), whether what a text imports is built. `file` need not be a module;
+/// without a lakefile nothing has to be built. Works with Lean 4.28 and newer. Lake may note in its build folder that it was asked
+/// (`….trace.nobuild`); it builds nothing.
 ///
 /// # Errors
 /// Lake cannot be run, or does not end in time.
 pub fn native_needs_build(
-    lake: &AbsPath,
-    root: &AbsPath,
-    env: &HostEnv,
-    modules: &[ModuleName],
-    limit: Duration,
-) -> Result<NativeBuild, RunError> {
-    if modules.is_empty() {
-        return Ok(NativeBuild::UpToDate);
-    }
-    // `+`: a module, not a library or package of the same name.
-    let targets = modules.iter().map(|m| format!("+{m}"));
-    ask(Run::new(lake, root).args(["build", "--no-build"]).args(targets).limit(limit), env)
-}
-
-/// The same question for a text, as Lean's own file worker asks it (`lake setup-file`): whether what it imports is built. Better than
-/// [`native_needs_build`] where it is not known which of the imports are the workspace's, as with a `lakefile.lean`. `file` need not
-/// be a module; without a lakefile nothing has to be built. Works with Lean 4.28 and newer.
-///
-/// # Errors
-/// Lake cannot be run, or does not end in time.
-pub fn native_imports_need_build(
     lake: &AbsPath,
     root: &AbsPath,
     env: &HostEnv,
@@ -87,17 +67,11 @@ pub fn native_imports_need_build(
         header.into(),
         "--no-build".into(),
     ]);
-    ask(run.limit(limit), env)
-}
-
-fn ask(mut run: Run, env: &HostEnv) -> Result<NativeBuild, RunError> {
+    let mut run = run.limit(limit);
     run.unset = FOREIGN.map(Into::into).to_vec();
     let done = run.capture(env)?;
     let text = done.both();
-    if run.args.first().is_some_and(|verb| verb == "setup-file") && done.status.code() == Some(NO_LAKEFILE) {
-        return Ok(NativeBuild::UpToDate);
-    }
-    if done.ok() {
+    if done.ok() || done.status.code() == Some(NO_LAKEFILE) {
         return Ok(NativeBuild::UpToDate);
     }
     let stale = stale_targets(&text);
@@ -172,25 +146,11 @@ mod tests {
     }
 
     fn ask(output: &str, status: i32) -> NativeBuild {
-        let (_tmp, root, env) = stand_in("build --no-build +App.Low +App.«foo bar»", output, status);
-        let modules = ["App.Low", "App.«foo bar»"].map(|m| ModuleName::parse(m).unwrap());
-        native_needs_build(&root.join("bin/lake"), &root, &env, &modules, Duration::from_secs(60)).unwrap()
-    }
-
-    #[test]
-    fn the_question_of_leans_own_worker() {
         let header = super::super::header::imports_of("module\nimport all App.Low\n");
         let json = r#"{"imports":[{"module":"Init","importAll":false,"isExported":true,"isMeta":false},{"module":"App.Low","importAll":true,"isExported":false,"isMeta":false}],"isModule":true}"#;
-        let ask = |output: &str, status| {
-            let (_tmp, root, env) = stand_in(&format!("setup-file /p/X.lean {json} --no-build"), output, status);
-            let file = AbsPath::new("/p/X.lean").unwrap();
-            native_imports_need_build(&root.join("bin/lake"), &root, &env, &file, &header, Duration::from_secs(60))
-                .unwrap()
-        };
-        assert_eq!(ask("{\"name\":\"X\"}\n", 0), NativeBuild::UpToDate);
-        assert_eq!(ask("", 2), NativeBuild::UpToDate);
-        assert_eq!(names(&ask(TWO, 3)), ["App.Low", "App.«foo bar»"]);
-        assert!(matches!(ask("Failed to load the Lake workspace.\n", 1), NativeBuild::Failed { .. }));
+        let (_tmp, root, env) = stand_in(&format!("setup-file /p/X.lean {json} --no-build"), output, status);
+        let file = AbsPath::new("/p/X.lean").unwrap();
+        native_needs_build(&root.join("bin/lake"), &root, &env, &file, &header, Duration::from_secs(60)).unwrap()
     }
 
     fn names(answer: &NativeBuild) -> Vec<String> {
@@ -202,7 +162,8 @@ mod tests {
 
     #[test]
     fn what_lake_would_build_is_named() {
-        assert_eq!(ask("All targets up-to-date (9 jobs).\n", 0), NativeBuild::UpToDate);
+        assert_eq!(ask("{\"name\":\"X\"}\n", 0), NativeBuild::UpToDate);
+        assert_eq!(ask("", 2), NativeBuild::UpToDate, "there is no lakefile");
         assert_eq!(names(&ask(TWO, 3)), ["App.Low", "App.«foo bar»"]);
         assert_eq!(names(&ask(TWO, 1)), ["App.Low", "App.«foo bar»"]);
         // An old Lake, which ends at once.
@@ -229,12 +190,5 @@ mod tests {
             let shown = failed_job(line).and_then(module_of).map(|m| m.to_string());
             assert_eq!(shown.as_deref(), want, "{line}");
         }
-    }
-
-    #[test]
-    fn no_modules_no_question() {
-        let nowhere = AbsPath::new("/nonexistent/lake").unwrap();
-        let answer = native_needs_build(&nowhere, &nowhere, &HostEnv::capture(), &[], Duration::ZERO).unwrap();
-        assert_eq!(answer, NativeBuild::UpToDate);
     }
 }
