@@ -1,5 +1,7 @@
 //! `lean-beam-mcp` as a process: what it takes to start, and that it is gone, with its children, whatever ends it.
 
+#![allow(clippy::print_stdout, reason = "figures and seeds, for who asks for them")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

@@ -106,12 +106,12 @@ async fn dispatch<S: Service>(
     match tools::decode(tool, arguments) {
         Err(e) => Ok(e.into()),
         Ok(Decoded::Version) => {
-            let structured = tools::version_object(!shared.service.workspace_ids().is_empty());
+            let structured = tools::version_object(shared.service.has_runtime());
             Ok(ToolOutput { structured, is_error: false })
         }
         Ok(Decoded::Stats) => {
             // Before there is a runtime there is nothing that counts, not even time.
-            let stats = if shared.service.workspace_ids().is_empty() { None } else { shared.service.stats(None).await };
+            let stats = if shared.service.has_runtime() { shared.service.stats(None).await } else { None };
             Ok(tools::stats(stats, &shared.limits))
         }
         Ok(Decoded::Feedback(call)) => Ok(feedback::report(&shared.service, *call, &shared.limits, reporter).await),

@@ -13,7 +13,7 @@ pub(crate) async fn report<S: Service>(
     limits: &Limits,
     reporter: &mut Reporter,
 ) -> ToolOutput {
-    let mut known = Known { runtime_active: !service.workspace_ids().is_empty(), ..Known::default() };
+    let mut known = Known { runtime_active: service.has_runtime(), ..Known::default() };
     if call.confidential() {
         reporter.preparing("preparing a confidential report").await;
     } else {

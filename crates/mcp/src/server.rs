@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::active::{Active, CallState};
 use crate::call::{self, Admitted, Shared};
+use crate::envelope;
 use crate::fault::Fault;
 use crate::fence::{Fence, Passage};
 use crate::lines::{self, LINE_CAP, Read};
@@ -28,6 +29,8 @@ use crate::tools::{Kind, Limits};
 /// Calls that may be admitted and not flushed. Beyond them nothing is read, cancellations included, so this is far above what any
 /// client has in flight.
 const CALLS: usize = 1024;
+/// A call counts once more for every so many bytes of its line: arguments that wait are bounded too.
+const BYTES_PER_CALL: usize = 64 * 1024;
 /// Calls that may be at work at once; the others stand in line, where cancelling them costs nothing.
 const AT_WORK: usize = 128;
 /// From the end of stdin to the end of the process: clients kill after two seconds.
@@ -147,19 +150,32 @@ impl<S: Service> Server<S> {
     async fn read(&mut self, stdin: impl AsyncRead + Unpin) -> ExitReason {
         let mut stdin = BufReader::with_capacity(64 * 1024, stdin);
         loop {
-            let step = match lines::next(&mut stdin, LINE_CAP).await {
-                Ok(Read::Line(line)) => self.protocol.line(&line, |key| self.active.is_busy(key)),
-                Ok(Read::TooLong) => Step::Answer(Answer { id: None, outcome: Err(too_long()) }),
+            let (step, bytes) = match lines::next(&mut stdin, LINE_CAP).await {
+                Ok(Read::Line(line)) => (self.decide(&line).await, line.len()),
+                Ok(Read::TooLong) => (Step::Answer(Answer { id: None, outcome: Err(too_long()) }), 0),
                 // A stream that cannot be read any more has ended.
                 Ok(Read::End) | Err(_) => return ExitReason::InputClosed,
             };
-            if self.take(step).await == Err(Gone) {
+            if self.take(step, bytes).await == Err(Gone) {
                 return ExitReason::OutputClosed;
             }
         }
     }
 
-    async fn take(&mut self, step: Step) -> Result<(), Gone> {
+    /// A message under an id that is in use is ignored, whatever else is wrong with it: its answer could be taken for the answer to the
+    /// first.
+    async fn decide(&mut self, line: &[u8]) -> Step {
+        let message = envelope::parse(line);
+        match envelope::id_of(&message) {
+            Some(id) if self.active.is_busy(id.key()).await => {
+                tracing::debug!(?id, "ignored: the id is in use");
+                Step::Silence
+            }
+            _ => self.protocol.message(message),
+        }
+    }
+
+    async fn take(&mut self, step: Step, bytes: usize) -> Result<(), Gone> {
         match step {
             Step::Silence => Ok(()),
             Step::Answer(answer) => {
@@ -172,13 +188,17 @@ impl<S: Service> Server<S> {
                 tracing::debug!(?key, won, "cancelled");
                 Ok(())
             }
-            Step::Call(call) => self.admit(*call).await,
+            Step::Call(call) => {
+                self.admit(*call, bytes).await;
+                Ok(())
+            }
         }
     }
 
-    async fn admit(&mut self, call: ToolCall) -> Result<(), Gone> {
+    async fn admit(&mut self, call: ToolCall, bytes: usize) {
         tracing::debug!(id = ?call.id, tool = call.tool.name, "admitted");
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
+        let weight = u32::try_from((1 + bytes / BYTES_PER_CALL).min(CALLS)).unwrap_or(1);
+        let slot = Arc::clone(&self.slots).acquire_many_owned(weight).await.ok();
         let state = Arc::new(CallState::default());
         let (passage, cancellable) = match call.tool.kind {
             // Half an eviction cannot be taken back.
@@ -189,7 +209,6 @@ impl<S: Service> Server<S> {
         let ticket = self.fence.ticket(passage);
         let admitted = Admitted { call, state, ticket, lease };
         self.calls.spawn(call::run(self.shared.clone(), admitted));
-        Ok(())
     }
 
     /// Cancels, drains and flushes, all within [`FAREWELL`] (M5).

@@ -28,8 +28,8 @@ pub trait Service: Clone + Send + Sync + 'static {
     /// Evicts a workspace and everything that belongs to it.
     fn drop_workspace(&self, id: &str) -> impl Future<Output = Dropped> + Send;
 
-    /// Ids of the workspaces there are.
-    fn workspace_ids(&self) -> Vec<String>;
+    /// Whether some workspace has a runtime.
+    fn has_runtime(&self) -> bool;
 
     /// Statistics of all workspaces, or of one; `None` if it is not there.
     fn stats(&self, id: Option<&str>) -> impl Future<Output = Option<Value>> + Send;
@@ -58,8 +58,9 @@ impl Service for Engine {
         Self::drop_workspace(self, id).await
     }
 
-    fn workspace_ids(&self) -> Vec<String> {
-        Self::workspace_ids(self)
+    fn has_runtime(&self) -> bool {
+        // A workspace whose set-up failed is known, and has none.
+        self.workspace_ids().iter().any(|id| self.is_set_up(id))
     }
 
     async fn stats(&self, id: Option<&str>) -> Option<Value> {

@@ -81,6 +81,8 @@ async fn a_set_up_that_fails_is_a_json_rpc_error_with_its_cause() {
         answer["error"],
         json!({ "code": -32600, "message": "could not set up the Lean Beam MCP runtime: no Lean here" })
     );
+    let version = c.ask(&modern_call(2, "beam_version", json!({}), json!({}))).await;
+    assert_eq!(version["result"]["structuredContent"]["runtime_active"], false);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +177,7 @@ async fn outputs_are_bounded() {
     for max_output_bytes in [64 * 1024, 3 * 1024 * 1024] {
         let options = Options { max_output_bytes, ..Options::default() };
         let mut c = Client::start(fake.clone(), options);
-        c.send(&modern_call(1, "lean_run_at", run_at(&root, "big 20000000"), json!({}))).await;
+        c.send(&modern_call(1, "lean_run_at", run_at(&root, "big 9000000"), json!({}))).await;
         let line = c.line().await.unwrap();
         assert!(line.len() < 10 * 1024 * 1024, "{}", line.len());
         let answer: Value = serde_json::from_str(&line).unwrap();

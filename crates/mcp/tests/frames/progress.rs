@@ -392,3 +392,51 @@ async fn a_call_that_waits_for_its_turn_gives_its_status() {
     assert_eq!(c.recv().await["id"], 1);
     assert_eq!(c.recv().await["id"], 2);
 }
+
+/// `beam_feedback_report`: its collection phase; a status while collection is pending.
+#[tokio::test(start_paused = true)]
+async fn the_matrix_row_of_the_feedback_report() {
+    let (fake, (_dir, root)) = (Fake::default(), project());
+    let mut c = Client::start(fake.clone(), Options::default());
+    let report = |confidential: bool| {
+        json!({
+            "workspace": { "root": root }, "title": "t", "summary": "s", "reproduction": "r", "expected": "e", "actual": "a",
+            "confidential": confidential,
+        })
+    };
+    for (confidential, text) in [(false, "collecting context"), (true, "confidential")] {
+        let loud = json!({ "progressToken": 1, "io.modelcontextprotocol/logLevel": "debug" });
+        let seen = collect(&mut c, &modern_call(1, "beam_feedback_report", report(confidential), loud)).await;
+        assert_eq!((seen.progress.len(), seen.statuses.len()), (1, 0), "{seen:?}");
+        assert!(seen.progress[0].contains("beam_feedback_report") && seen.progress[0].contains(text), "{seen:?}");
+        let result = &seen.answer["result"];
+        assert_eq!(result["isError"], false, "{result}");
+        assert!(result["structuredContent"]["markdown"].is_string());
+        assert_eq!(result["structuredContent"].get("workspace").is_some(), !confidential, "{result}");
+        let fast = collect(&mut c, &modern_call(2, "beam_feedback_report", report(confidential), json!({}))).await;
+        assert_eq!((fast.progress.len(), fast.statuses.len()), (0, 0));
+    }
+    assert_eq!(fake.made(), [""; 0], "a report starts no runtime");
+    // Bad input is told before anything is said.
+    let mut bad = report(false);
+    bad["title"] = json!(1);
+    let seen = collect(&mut c, &modern_call(3, "beam_feedback_report", bad, json!({ "progressToken": 1 }))).await;
+    assert_eq!((seen.progress.len(), &seen.answer["result"]["structuredContent"]["code"]), (0, &json!("invalidInput")));
+
+    fake.gate_stats();
+    c.send(&modern_call(
+        4,
+        "beam_feedback_report",
+        report(false),
+        json!({ "io.modelcontextprotocol/logLevel": "notice" }),
+    ))
+    .await;
+    let status = c.recv().await;
+    assert_eq!(
+        (&status["params"]["logger"], &status["params"]["data"]["state"]),
+        (&json!("beam.status"), &json!("running"))
+    );
+    assert!(status["params"]["data"].get("path").is_none());
+    fake.open("stats");
+    assert_eq!(c.recv().await["id"], 4);
+}

@@ -1,5 +1,7 @@
 //! The server on real Lean, in this process. A worker takes seconds and most of a gigabyte, so the tests take turns.
 
+#![allow(clippy::print_stdout, reason = "figures and seeds, for who asks for them")]
+
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -20,7 +22,8 @@ static TURN: Mutex<()> = Mutex::const_new(());
 const TEXT: &str = "theorem t : 1 + 1 = 2 := by\n  skip\n  rfl\n\ndef n : Nat := 3\n";
 
 fn engine() -> Engine {
-    let _installed = testing::shared_embedded_for_tests(&Qualifier);
+    // Installing runs a worker in a runtime of its own.
+    let _installed = tokio::task::block_in_place(|| testing::shared_embedded_for_tests(&Qualifier));
     let mut settings = EngineSettings::new(testing::shared_env());
     settings.choice = Choice::Embedded;
     Engine::empty(settings)

@@ -37,6 +37,8 @@ struct Inner {
     set_up: Mutex<Option<String>>,
     /// Evictions wait for the gate `drop` if this is set.
     gated_drop: Mutex<bool>,
+    /// Statistics wait for the gate `stats` if this is set.
+    gated_stats: Mutex<bool>,
     drained: Notify,
 }
 
@@ -61,6 +63,11 @@ impl Fake {
     /// Makes evictions wait for the gate `drop`.
     pub fn gate_drops(&self) {
         *self.0.gated_drop.lock().unwrap() = true;
+    }
+
+    /// Makes statistics wait for the gate `stats`.
+    pub fn gate_stats(&self) {
+        *self.0.gated_stats.lock().unwrap() = true;
     }
 
     /// Opens a gate for everyone, for ever.
@@ -222,11 +229,15 @@ impl Service for Fake {
         Dropped { dropped, invalidated_handles: dropped }
     }
 
-    fn workspace_ids(&self) -> Vec<String> {
-        self.0.workspaces.lock().unwrap().keys().cloned().collect()
+    fn has_runtime(&self) -> bool {
+        !self.0.workspaces.lock().unwrap().is_empty() && self.0.set_up.lock().unwrap().is_none()
     }
 
     async fn stats(&self, id: Option<&str>) -> Option<Value> {
+        let gated = *self.0.gated_stats.lock().unwrap();
+        if gated {
+            self.gate("stats").await;
+        }
         match id {
             None => Some(json!({ "uptimeMs": 1, "workspaces": {} })),
             Some(id) => self.0.workspaces.lock().unwrap().contains_key(id).then(|| json!({ "id": id })),
