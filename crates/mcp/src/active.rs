@@ -3,12 +3,16 @@
 //! An id is owned from the moment its request is read until its terminal frame is flushed, or until a cancellation of it has
 //! won. What is cancelled is the admission behind the id ([`CallState`]), never the id itself: a lease that outlives its admission
 //! is inert, so an id that is used again is another request to everyone.
+//!
+//! The client sees the terminal frame a moment before we know that it is flushed, and may use the id again at once. So there is a
+//! third standing between owned and free, [`Standing::Leaving`]: the frame is being written, and whoever reads the id waits for the end
+//! of that instead of taking the new request for a repetition.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::id::IdKey;
@@ -60,6 +64,19 @@ struct Owner {
     serial: u64,
     /// `None`: cannot be cancelled.
     call: Option<Arc<CallState>>,
+    /// The terminal frame is being written.
+    leaving: bool,
+}
+
+/// How an id stands when a message under it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nobody has it.
+    Free,
+    /// It is owned, and no terminal frame is on its way yet.
+    Owned,
+    /// Its terminal frame is being written: the client may have it already.
+    Leaving,
 }
 
 #[derive(Debug, Default)]
@@ -70,16 +87,40 @@ struct Table {
 
 /// The table of owned ids. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Active(Arc<Mutex<Table>>);
+pub(crate) struct Active(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    table: Mutex<Table>,
+    /// Some lease has ended.
+    ended: Notify,
+}
 
 impl Active {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the id is owned.
-    pub(crate) fn is_busy(&self, key: &IdKey) -> bool {
-        self.table().owners.contains_key(key)
+    /// How the id stands now.
+    pub(crate) fn standing(&self, key: &IdKey) -> Standing {
+        match self.table().owners.get(key) {
+            None => Standing::Free,
+            Some(owner) if owner.leaving => Standing::Leaving,
+            Some(_) => Standing::Owned,
+        }
+    }
+
+    /// Whether a message under this id must be ignored. Waits while the id is leaving.
+    pub(crate) async fn is_busy(&self, key: &IdKey) -> bool {
+        loop {
+            // Registered before looking, so that no end is missed in between.
+            let ended = self.0.ended.notified();
+            match self.standing(key) {
+                Standing::Free => return false,
+                Standing::Owned => return true,
+                Standing::Leaving => ended.await,
+            }
+        }
     }
 
     /// Takes an id that is free. `call` is what a cancellation of it ends; `slot` goes back when the lease ends.
@@ -87,7 +128,7 @@ impl Active {
         let mut table = self.table();
         table.serial += 1;
         let serial = table.serial;
-        table.owners.insert(key.clone(), Owner { serial, call });
+        table.owners.insert(key.clone(), Owner { serial, call, leaving: false });
         Lease { active: self.clone(), key, serial, _slot: slot }
     }
 
@@ -116,6 +157,16 @@ pub(crate) struct Lease {
     _slot: Option<OwnedSemaphorePermit>,
 }
 
+impl Lease {
+    /// The terminal frame is about to be written.
+    pub(crate) fn leaving(&self) {
+        let mut table = self.active.table();
+        if let Some(owner) = table.owners.get_mut(&self.key).filter(|owner| owner.serial == self.serial) {
+            owner.leaving = true;
+        }
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut table = self.active.table();
@@ -123,6 +174,8 @@ impl Drop for Lease {
         if table.owners.get(&self.key).is_some_and(|owner| owner.serial == self.serial) {
             table.owners.remove(&self.key);
         }
+        drop(table);
+        self.active.0.ended.notify_waiters();
     }
 }
 
@@ -142,9 +195,11 @@ mod tests {
         let lease = active.own(key("a"), Some(call.clone()), None);
         assert!(call.answer());
         assert!(!active.cancel(&key("a")), "the answer was first");
-        assert!(active.is_busy(&key("a")), "until the answer is flushed");
+        assert_eq!(active.standing(&key("a")), Standing::Owned, "until the answer is flushed");
+        lease.leaving();
+        assert_eq!(active.standing(&key("a")), Standing::Leaving);
         drop(lease);
-        assert!(!active.is_busy(&key("a")));
+        assert_eq!(active.standing(&key("a")), Standing::Free);
 
         let call = Arc::new(CallState::default());
         let old = active.own(key("a"), Some(call.clone()), None);
@@ -152,10 +207,28 @@ mod tests {
         assert!(!call.answer(), "the cancellation was first");
         assert!(!active.cancel(&key("a")));
         let new = active.own(key("a"), None, None);
+        old.leaving();
         drop(old);
-        assert!(active.is_busy(&key("a")), "the old lease is inert");
+        assert_eq!(active.standing(&key("a")), Standing::Owned, "the old lease is inert");
         assert!(!active.cancel(&key("a")), "not everything can be cancelled");
         drop(new);
-        assert!(!active.is_busy(&key("a")));
+        assert_eq!(active.standing(&key("a")), Standing::Free);
+    }
+
+    /// The client has the answer, we do not know yet that it has: its next request under the id is not a repetition.
+    #[tokio::test]
+    async fn an_id_that_is_leaving_is_waited_for() {
+        let active = Active::default();
+        let lease = active.own(key("a"), None, None);
+        assert!(active.is_busy(&key("a")).await);
+        lease.leaving();
+        let asking = tokio::spawn({
+            let active = active.clone();
+            async move { active.is_busy(&key("a")).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!asking.is_finished());
+        drop(lease);
+        assert!(!asking.await.unwrap());
     }
 }

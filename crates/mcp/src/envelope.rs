@@ -38,6 +38,18 @@ pub(crate) struct Refused {
     pub(crate) fault: Fault,
 }
 
+/// What a line holds.
+pub(crate) type Message = Result<Inbound, Refused>;
+
+/// The id that a message is answered under, where there is one.
+pub(crate) fn id_of(message: &Message) -> Option<&Id> {
+    match message {
+        Ok(Inbound::Request { id, .. }) => Some(id),
+        Ok(Inbound::Notification { .. }) => None,
+        Err(Refused { id, .. }) => id.as_ref(),
+    }
+}
+
 /// Parameters as sent.
 #[derive(Debug)]
 pub(crate) enum Params {
@@ -84,7 +96,7 @@ fn has_twins(members: &[(String, Box<RawValue>)]) -> bool {
 }
 
 /// Reads a line without its terminator.
-pub(crate) fn parse(line: &[u8]) -> Result<Inbound, Refused> {
+pub(crate) fn parse(line: &[u8]) -> Message {
     let nameless = |fault| Refused { id: None, fault };
     let text = std::str::from_utf8(line).map_err(|e| nameless(Fault::NotJson(e.to_string())))?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| nameless(Fault::NotJson(e.to_string())))?;

@@ -116,6 +116,9 @@ impl Drainage {
                 About::Note(_) => None,
                 About::End(lease) => lease,
             };
+            if let Some(lease) = &lease {
+                lease.leaving();
+            }
             out.write_all(&line).await?;
             out.flush().await?;
             // The id is free from here on.

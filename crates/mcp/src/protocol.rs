@@ -1,4 +1,4 @@
-//! The protocol's state machine: one line in, one decision out.
+//! The protocol's state machine: one message in, one decision out.
 //!
 //! Owns the family of the stream ([`Family`], changed in [`Protocol::request`] and [`Protocol::notification`] only) and the legacy
 //! log threshold. Does no IO, knows no workspace and keeps nothing of a request's metadata (M3).
@@ -15,7 +15,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::envelope::{Inbound, Params, Refused, parse};
+use crate::envelope::{Inbound, Message, Params, Refused};
 use crate::fault::Fault;
 use crate::id::{Id, IdKey};
 use crate::level::{Level, LogGate, SharedLevel};
@@ -42,7 +42,7 @@ pub(crate) enum Era {
     Legacy,
 }
 
-/// What to do about a line.
+/// What to do about a message.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Step {
@@ -108,11 +108,9 @@ impl Protocol {
         Self { family: Family::Undecided, legacy_level: SharedLevel::default() }
     }
 
-    /// Decides about one line. A message under an id that `busy` knows is ignored, whatever else is wrong with it: its answer
-    /// could be taken for the answer to the first.
-    pub(crate) fn line(&mut self, line: &[u8], busy: impl Fn(&IdKey) -> bool) -> Step {
-        match parse(line) {
-            Ok(Inbound::Request { id, .. }) | Err(Refused { id: Some(id), .. }) if busy(id.key()) => Step::Silence,
+    /// Decides about one message. Whether its id is in use is not asked here.
+    pub(crate) fn message(&mut self, message: Message) -> Step {
+        match message {
             Ok(Inbound::Request { id, method, params }) => match self.request(&method, &params) {
                 Ok(Served::Fact(fact)) => Step::Answer(Answer { id: Some(id), outcome: Ok(fact) }),
                 Ok(Served::Call { era, tool, arguments, wishes }) => {
@@ -291,6 +289,7 @@ fn cancelled(params: &Params) -> Option<IdKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::parse;
     use proptest::prelude::*;
 
     /// Pieces of which almost-messages are made.
@@ -325,18 +324,11 @@ mod tests {
         fn any_line_gives_a_step(parts in prop::collection::vec(0..PIECES.len(), 0..14), junk in prop::collection::vec(any::<u8>(), 0..6)) {
             let mut line: Vec<u8> = parts.iter().flat_map(|n| PIECES[*n].bytes()).collect();
             line.extend(junk);
-            if let Step::Answer(answer) = Protocol::new().line(&line, |_| false) {
+            if let Step::Answer(answer) = Protocol::new().message(parse(&line)) {
                 let frame = crate::reply::answer(&answer);
                 prop_assert_eq!(frame.iter().filter(|b| **b == b'\n').count(), 1);
                 prop_assert!(serde_json::from_slice::<Value>(&frame).is_ok());
             }
-        }
-
-        /// Nothing at all is said about an id that is in use.
-        #[test]
-        fn nothing_is_said_under_a_busy_id(rest in "(,\"(method|result|x)\":(1|\"ping\"|\\{\\}))*") {
-            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":7{rest}}}");
-            prop_assert!(matches!(Protocol::new().line(line.as_bytes(), |_| true), Step::Silence));
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::active::{Active, CallState};
 use crate::call::{self, Admitted, Shared};
+use crate::envelope;
 use crate::fault::Fault;
 use crate::fence::{Fence, Passage};
 use crate::lines::{self, LINE_CAP, Read};
@@ -150,7 +151,7 @@ impl<S: Service> Server<S> {
         let mut stdin = BufReader::with_capacity(64 * 1024, stdin);
         loop {
             let (step, bytes) = match lines::next(&mut stdin, LINE_CAP).await {
-                Ok(Read::Line(line)) => (self.protocol.line(&line, |key| self.active.is_busy(key)), line.len()),
+                Ok(Read::Line(line)) => (self.decide(&line).await, line.len()),
                 Ok(Read::TooLong) => (Step::Answer(Answer { id: None, outcome: Err(too_long()) }), 0),
                 // A stream that cannot be read any more has ended.
                 Ok(Read::End) | Err(_) => return ExitReason::InputClosed,
@@ -158,6 +159,19 @@ impl<S: Service> Server<S> {
             if self.take(step, bytes).await == Err(Gone) {
                 return ExitReason::OutputClosed;
             }
+        }
+    }
+
+    /// A message under an id that is in use is ignored, whatever else is wrong with it: its answer could be taken for the answer to the
+    /// first.
+    async fn decide(&mut self, line: &[u8]) -> Step {
+        let message = envelope::parse(line);
+        match envelope::id_of(&message) {
+            Some(id) if self.active.is_busy(id.key()).await => {
+                tracing::debug!(?id, "ignored: the id is in use");
+                Step::Silence
+            }
+            _ => self.protocol.message(message),
         }
     }
 

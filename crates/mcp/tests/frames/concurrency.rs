@@ -321,8 +321,9 @@ async fn the_server_sends_no_requests() {
 async fn the_layer_is_thin() {
     let ((mut c, _), (_dir, root)) = (start(), project());
     let mut times = Vec::new();
-    for id in 0..300 {
-        let call = probe(id, &root, "ok");
+    for _ in 0..300 {
+        // Under one id: it is free as soon as the client has the answer, whatever we know by then.
+        let call = probe("one", &root, "ok");
         let before = std::time::Instant::now();
         c.ask(&call).await;
         times.push(before.elapsed());
