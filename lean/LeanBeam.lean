@@ -30,6 +30,14 @@ private def addOption (opts : Options) (arg : String) : IO Options := do
   | some decl => Language.Lean.setOption opts decl name.toName value
   | none => return opts.set name.toName value
 
+private unsafe def runInitializersUnsafe : IO Unit := enableInitializersExecution
+
+/-- Lets the document's imports run their `initialize` blocks, without which no attribute, environment extension or other state of a
+library exists. Lean allows this to a process once, for one import; `lean --run` has spent it on the worker program.
+The state is the process's, and a worker imports for one document only, as under `lean --worker`. -/
+@[implemented_by runInitializersUnsafe]
+private opaque runInitializers : IO Unit
+
 /-- Arguments: `-Dname=value`, any number; anything else that does not begin with a dash is ignored (a watchdog passes the
 document's URI, which the worker reads from `didOpen`). Does not return in the normal course: Lean's worker ends the process. -/
 def workerMain (args : List String) : IO UInt32 := do
@@ -40,6 +48,7 @@ def workerMain (args : List String) : IO UInt32 := do
     else if arg.startsWith "-" then
       IO.eprintln s!"unknown argument {arg}"
       return 1
+  runInitializers
   Server.FileWorker.workerMain opts
 
 end LeanBeam

@@ -44,8 +44,15 @@ def irSigFile? (mod : Lake.Module) : Option FilePath := by
   | exact some mod.irSigFile
   | exact (fun _ => none) mod
 
-/-- The workspace as it is: nothing is updated, and nothing is fetched that is not there. `adjust` may change where Lake finds Lean. -/
-def load (root : FilePath) (adjust : LeanInstall → LeanInstall := id) : M Workspace := do
+/-- Without Lake's store of artifacts, which would put its own in the place of ours. A package may still ask for it. -/
+def withoutCache (env : Env) : Env := by
+  first
+  | exact { env with enableArtifactCache := false }
+  | exact { env with enableArtifactCache? := some false }
+  | exact env
+
+/-- The workspace as it is: nothing is updated, and nothing is fetched that is not there. `adjust` may change where Lake finds what. -/
+def load (root : FilePath) (adjust : Env → Env := id) : M Workspace := do
   let (elan?, lean?, lake?) ← findInstall?
   let some lean := lean?
     | throw ⟨"configuration", "Lake finds no Lean; run this under `lake env`"⟩
@@ -53,8 +60,7 @@ def load (root : FilePath) (adjust : LeanInstall → LeanInstall := id) : M Work
   let env ← match ← (Env.compute lake lean elan? (noCache := some true)).toBaseIO with
     | .ok env => pure env
     | .error e => throw ⟨"configuration", e⟩
-  let lakeEnv := { env with lean := adjust env.lean }
-  let config : LoadConfig := { lakeEnv, wsDir := root, reconfigure := false, updateDeps := false, updateToolchain := false }
+  let config : LoadConfig := { lakeEnv := adjust env, wsDir := root, reconfigure := false, updateDeps := false, updateToolchain := false }
   let some workspace ← (loadWorkspace config).toBaseIO
     | throw ⟨"configuration", "Lake cannot load the workspace; what it says is above"⟩
   return workspace
@@ -121,13 +127,10 @@ def ofHex? (text : String) : Option UInt64 := do
     return n * 16 + digit
   return value.toUInt64
 
-/-- Whether a trace names this hash among its inputs. -/
-def names (trace : Json) (sourceHash : String) : Bool :=
-  match trace.getObjVal? "inputs" with
-  | .ok (.arr inputs) => inputs.any fun
-    | .arr #[_, .str hash] => hash == sourceHash
-    | _ => false
-  | _ => false
+/-- Whether the source is still the text that was saved, and since when it is what it is. -/
+def sourceState (path : FilePath) (textHash : UInt64) : IO (Bool × IO.FS.SystemTime) := do
+  let changed := (← path.metadata).modified
+  return (hash (← IO.FS.readFile path).crlfToLf == textHash, changed)
 
 def removeIfThere (path : FilePath) : IO Unit := do
   if ← path.pathExists then
@@ -146,8 +149,9 @@ def trace (p : Params) : M Json := do
   let folder ← IO.FS.createTempDir
   try
     let program ← standIn folder mod.oleanFile
-    let workspace ← load root ({ · with lean := program })
+    let workspace ← load root fun env => withoutCache { env with lean := { env.lean with lean := program } }
     let mod ← findModule workspace path
+    let before ← sourceState path textHash
     -- Lake trusts these, and they are those of the old files.
     mod.clearOutputHashes
     removeIfThere mod.traceFile
@@ -155,10 +159,13 @@ def trace (p : Params) : M Json := do
     if let .error e := built then
       removeIfThere mod.traceFile
       throw ⟨"traceStale", s!"Lake does not accept the artifacts of {mod.name}: {e}"⟩
-    let written := Json.parse (← IO.FS.readFile mod.traceFile)
-    unless written.toOption.any (names · sourceHash) do
+    -- Lake has read the source in between. Comparing the times finds a text that was changed and changed back.
+    let after ← sourceState path textHash
+    unless before.1 && after.1 && before.2 == after.2 do
       removeIfThere mod.traceFile
       throw ⟨"sourceChanged", s!"{path} has changed since it was saved; Lake will build the module anew"⟩
+    unless ← mod.traceFile.pathExists do
+      throw ⟨"failed", s!"Lake made no trace at {mod.traceFile}"⟩
     return json% { trace: $(mod.traceFile.toString), sourceHash: $sourceHash }
   finally
     IO.FS.removeDirAll folder

@@ -124,7 +124,7 @@ fn program() -> Result<PathBuf, Failure> {
 }
 
 async fn raw_worker(root: &AbsPath) -> Result<Session, Failure> {
-    let launch = qualify::prepare(root, &HostEnv::capture(), &Choice::Auto, &Qualifier, &Silent)?;
+    let launch = qualify::prepare(root, &HostEnv::capture(), &Choice::Auto, &Qualifier, &Silent)?.launch;
     let command = WorkerCommand {
         program: launch.program.as_os_str().to_owned(),
         args: launch.args,

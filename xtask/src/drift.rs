@@ -12,7 +12,7 @@ mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
@@ -23,8 +23,9 @@ pub use names::demangle;
 pub const TABLE: &str = "tests/native/drift.md";
 /// What stands in a row that nobody has judged.
 const UNJUDGED: &str = "?";
-/// A shared library of Lean holds no Lake, so nothing can be said of these.
-const NOT_COMPARED: [&str; 2] = ["l_Lake_", "initialize_Lake"];
+/// The program whose modules are compared. Others have no part in a worker; the one that asks Lake needs symbols of Lake's, which
+/// Lean's shared library does not hold.
+const PROGRAM: &str = "LeanBeamWorker";
 
 /// What a comparison found.
 #[derive(Debug, Default)]
@@ -33,8 +34,6 @@ pub struct Found {
     pub needed: BTreeSet<String>,
     /// Those of them that the library does not export.
     pub missing: BTreeSet<String>,
-    /// Those that were left out because the library cannot tell.
-    pub not_compared: BTreeSet<String>,
 }
 
 /// Compiles the extension in `root/lean` with `lean` and looks for what it needs in the shared library.
@@ -47,12 +46,9 @@ pub fn compare(root: &Path, lean: &Path, library: &Path) -> Result<Found, String
         needed.extend(symbols.needed);
         own.extend(symbols.defined);
     }
-    let (not_compared, needed): (BTreeSet<String>, BTreeSet<String>) = needed
-        .into_iter()
-        .filter(|name| !own.contains(name))
-        .partition(|name| NOT_COMPARED.iter().any(|prefix| name.starts_with(prefix)));
+    needed.retain(|name| !own.contains(name));
     let missing = needed.iter().filter(|name| !exported.contains(*name)).cloned().collect();
-    Ok(Found { needed, missing, not_compared })
+    Ok(Found { needed, missing })
 }
 
 /// What is wrong with the table: missing symbols without a judgement, rows about symbols that are not missing.
@@ -143,25 +139,21 @@ fn emit(sources: &Path, lean: &Path) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// Module names and what each imports.
+/// [`PROGRAM`] and the modules it needs, with what each imports.
 fn modules(sources: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut out = BTreeMap::new();
-    let mut queue = vec![PathBuf::new()];
-    while let Some(dir) = queue.pop() {
-        let entries =
-            fs::read_dir(sources.join(&dir)).map_err(|e| format!("cannot read {}: {e}", sources.display()))?;
-        for entry in entries.flatten() {
-            let path = dir.join(entry.file_name());
-            if entry.path().is_dir() {
-                queue.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "lean") {
-                let text =
-                    fs::read_to_string(entry.path()).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-                let imports = text.lines().filter_map(|line| line.strip_prefix("import "));
-                let name = path.with_extension("").to_string_lossy().replace('/', ".");
-                out.insert(name, imports.map(|name| name.trim().to_owned()).collect());
-            }
+    let mut queue = vec![PROGRAM.to_owned()];
+    while let Some(module) = queue.pop() {
+        let path = sources.join(format!("{}.lean", module.replace('.', "/")));
+        // What is not here is the toolchain's.
+        if out.contains_key(&module) || (module != PROGRAM && !path.is_file()) {
+            continue;
         }
+        let text = fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let imports: Vec<String> =
+            text.lines().filter_map(|line| line.strip_prefix("import ")).map(|name| name.trim().to_owned()).collect();
+        queue.extend(imports.iter().cloned());
+        out.insert(module, imports);
     }
     Ok(out)
 }

@@ -39,12 +39,7 @@ fn run_drift(lean: &str, library: &str, update: bool) -> Vec<String> {
         Ok(found) => found,
         Err(error) => return vec![error],
     };
-    eprintln!(
-        "{} symbols needed, {} missing, {} not compared (Lake's)",
-        found.needed.len(),
-        found.missing.len(),
-        found.not_compared.len()
-    );
+    eprintln!("{} symbols needed, {} missing", found.needed.len(), found.missing.len());
     let path = root.join(drift::TABLE);
     let mut table = match std::fs::read_to_string(&path) {
         Ok(table) => table,

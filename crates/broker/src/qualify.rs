@@ -238,7 +238,9 @@ async fn views(p: &Probe<'_>) -> Result<(), String> {
 
 /// A probe that would never end is cancelled: it ends, in the same worker, which goes on as before.
 async fn cancellation(p: &Probe<'_>) -> Result<(), String> {
-    let endless = p.text_at(1, 1, 2, "set_option maxHeartbeats 0 in repeat have := hp");
+    // Not `repeat`, which is a macro that unfolds itself: it ends at the recursion limit, on a fast machine within milliseconds. This one loops, a
+    // hundred thousand times over a context that grows.
+    let endless = p.text_at(1, 1, 2, "set_option maxHeartbeats 0 in repeat' have := hp");
     let running = p.session.request(&p.path, p.spec("$/lean/runAt", endless).running_text(), None);
     let cancel = running.canceller();
     let (outcome, ()) = tokio::join!(running, async {

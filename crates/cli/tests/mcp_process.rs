@@ -257,7 +257,7 @@ fn m5_the_worker_goes_with_the_server() {
         assert_eq!(answer["result"]["structuredContent"]["readiness"]["save_ready"], true, "{answer}");
         // And one call that is under way.
         let probe = json!({
-            "workspace": { "root": root }, "path": "A.lean", "version": 1, "line": 1, "character": 2, "text": "repeat (skip; have := 1)",
+            "workspace": { "root": root }, "path": "A.lean", "version": 1, "line": 1, "character": 2, "text": "set_option maxHeartbeats 0 in repeat' have := 1",
         });
         server.send(&tool(2, "lean_run_at", probe));
         let below = descendants(server.child.id());

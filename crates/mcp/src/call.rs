@@ -112,7 +112,7 @@ async fn dispatch<S: Service>(
         Ok(Decoded::Stats) => {
             // Before there is a runtime there is nothing that counts, not even time.
             let stats = if shared.service.has_runtime() { shared.service.stats(None).await } else { None };
-            Ok(ToolOutput { structured: tools::stats_object(stats), is_error: false })
+            Ok(tools::stats(stats, &shared.limits))
         }
         Ok(Decoded::Feedback(call)) => Ok(feedback::report(&shared.service, *call, &shared.limits, reporter).await),
         Ok(Decoded::Operation(call)) => operation(shared, tool, &call, reporter).await,

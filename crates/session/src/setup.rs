@@ -59,7 +59,7 @@ impl ImportedSource {
         let modified = meta.modified().ok()?;
         // A time in the future is as good as any: the next write will have the present one.
         let is_old = SystemTime::now().duration_since(modified).map_or(true, |age| age > GRANULARITY);
-        is_old.then(|| (modified, meta.len()))
+        is_old.then_some((modified, meta.len()))
     }
 
     /// Whether the file still holds that text. Reads it only if its time or length changed. Blocking.

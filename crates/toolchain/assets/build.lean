@@ -10,23 +10,25 @@ does.
 
 open Lean
 
-/-- Unsafe because it frees the imported files' memory: 100 MB and more a module, and there are 2 GB in all. What the
-frontend returned has been written out, and nothing of it is used any more. -/
-unsafe def build (module : String) : IO Bool := do
+def build (module : String) : IO (Option Environment) := do
   let path := module.replace "." "/"
   let source ← IO.FS.readFile s!"{path}.lean"
-  let env? ← Elab.runFrontend source {} s!"{path}.lean" module.toName (oleanFileName? := some s!"{path}.olean")
-  match env? with
-  | some env => env.freeRegions; return true
-  | none => return false
+  Elab.runFrontend source {} s!"{path}.lean" module.toName (oleanFileName? := some s!"{path}.olean")
 
+/-- Unsafe because it frees the imported files' memory: 100 MB and more a module, and there are 2 GB in all. What the frontend returned
+has been written out, and nothing of it is used any more; but tasks of the module may still be about to end, so it is
+freed when the next module is done. -/
 unsafe def main (modules : List String) : IO UInt32 := do
   let out ← IO.getStdout
+  let mut previous : Option Environment := none
   for module in modules do
     let begun ← IO.monoMsNow
-    unless ← build module do
+    let some env ← build module |
       -- The exit code of `main` is lost in this build, that of an uncaught error is not.
       throw <| IO.userError s!"{module} does not compile"
+    if let some done := previous then
+      done.freeRegions
+    previous := env
     out.putStrLn s!"#built {module} {(← IO.monoMsNow) - begun} ms"
     out.flush
   return 0

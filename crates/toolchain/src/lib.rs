@@ -20,7 +20,6 @@ pub mod extension;
 #[cfg(test)]
 mod fake_lean;
 mod killpoint;
-pub mod lake;
 pub mod launch;
 pub mod lock;
 mod process;
@@ -35,7 +34,6 @@ pub mod toolchain;
 pub use elan::{Decider, Wanted};
 pub use env::HostEnv;
 pub use extension::{Extension, ExtensionError, Qualify, Verdict, ensure_extension};
-pub use lake::{LakeError, LakeProgram};
 pub use launch::{LaunchError, WorkerLaunch, worker_launch};
 pub use process::RunError;
 pub use progress::{Progress, Silent};

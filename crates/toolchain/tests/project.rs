@@ -13,7 +13,7 @@ use beam_toolchain::project::{
     BuildError, Builder, Ensured, Mode, ModuleName, ModuleStatus, Outcome, Project, SaveError, Why, imports_of,
 };
 use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
-use beam_toolchain::{Choice, HostEnv, Toolchain, resolve};
+use beam_toolchain::{Choice, HostEnv, Silent, Store, Toolchain, ensure_extension, resolve, worker_launch};
 
 #[allow(dead_code)]
 mod support;
@@ -251,6 +251,28 @@ fn module_files_have_all_their_parts() {
     assert_eq!(f.run(text), "3\n");
 }
 
+/// A file worker imports what was built, as plain file and as `module` (for which it reads the parts made for servers).
+#[test]
+fn a_worker_sees_what_was_built() {
+    let f = fixture(&[
+        ("A.lean", "module\npublic def a : Nat := 40\npublic theorem a_eq : a = 40 := by rfl\n"),
+        ("B.lean", "import A\ndef b := a + 1\n"),
+    ]);
+    let plain = "import B\n#eval b\n";
+    let strict = "module\nimport A\n#eval a + 2\nexample : a = 40 := a_eq\n";
+    assert_eq!(built(&build(&f.builder(), plain).0), ["A", "B"]);
+    assert_eq!(build(&f.builder(), strict).0.outcome, Outcome::UpToDate { reused: 1 });
+    let store = Store::open(&f.env).unwrap();
+    let ext =
+        ensure_extension(&f.toolchain, &store, &f.env, &|_: &_| Err("qualified already".into()), &Silent).unwrap();
+    let env = f.env.clone().with("LEAN_PATH", f.builder().lean_path());
+    let launch = worker_launch(&f.toolchain, &ext, &f.root, &env).unwrap();
+    for (text, want) in [(plain, "41"), (strict, "42")] {
+        let mut worker = support::Worker::open(&launch, text).unwrap();
+        assert_eq!(worker.elaborated().unwrap(), [want]);
+    }
+}
+
 #[test]
 fn a_failing_dependency_is_told_as_lake_tells_it() {
     let f = fixture(&[
@@ -307,6 +329,11 @@ fn a_failing_dependency_is_told_as_lake_tells_it() {
         "Failed to build module dependencies.\nerror: build cycle detected:\n  +App.Two:deps\n  +App.Three:deps\n  +App.Two:deps\n"
     );
     assert_eq!(builder.status(&module("App.One")), ModuleStatus::Unknown);
+    // Lean could not be told where the artifacts are.
+    let f = Fixture { root: f.path("a:b"), ..f };
+    f.write("A.lean", "");
+    let e = f.builder().ensure("import A", Mode::Build, &|_| {}, &|| false).unwrap_err();
+    assert!(matches!(e, BuildError::Colon(_)), "{e}");
 }
 
 #[test]
@@ -447,6 +474,21 @@ fn p3_a_killed_build_is_made_good_by_the_next() {
         f.is_swept();
         assert_eq!(f.run("import B\n#eval b"), format!("{n}\n"));
     }
+    // In the middle of compiling: that Lean goes on for a while, into a folder that is gone.
+    f.write("A.lean", "#eval IO.sleep 3000\ndef a := 9\n");
+    let mut child = spawn_child(&f, &[]);
+    let stage = f.path(".lake/build/lean-beam/stage");
+    let begun = Instant::now();
+    while !stage.read_dir().is_ok_and(|mut d| d.next().is_some()) {
+        assert!(begun.elapsed() < Duration::from_secs(600), "no compiler is started");
+        assert_eq!(child.try_wait().unwrap(), None, "no compiler is started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(built(&build(&f.builder(), "import B\n").0), ["A", "B"]);
+    f.is_swept();
+    assert_eq!(f.run("import B\n#eval b"), "9\n");
 }
 
 #[test]
@@ -516,8 +558,11 @@ fn a_recorded_save_is_as_good_as_a_build() {
     let saving = builder.begin_save(&b, &|| false).unwrap();
     f.lean("B.lean", "B");
     assert_eq!(builder.status(&b.name), ModuleStatus::Stale { why: Why::Interrupted });
+    // Left from when it was a `module`.
+    fs::write(f.lib("B.olean.private"), "old").unwrap();
     let trace = saving.record(text, Some(&first.basis)).unwrap();
     assert_eq!(trace.as_path(), f.lib("B.trace"));
+    assert!(!f.lib("B.olean.private").exists());
     let bytes = fs::read(f.lib("B.olean")).unwrap();
     assert_eq!(build(&builder, "import B\n").0.outcome, Outcome::UpToDate { reused: 2 });
     assert_eq!(fs::read(f.lib("B.olean")).unwrap(), bytes);

@@ -27,7 +27,7 @@ use crate::qualify::Prepared;
 #[derive(Debug)]
 pub(crate) enum Authority {
     Builder(Own),
-    Lake(Box<Lake>),
+    Lake(Lake),
     Nobody,
 }
 
@@ -49,19 +49,18 @@ pub(crate) struct Built {
 
 impl Authority {
     /// The authority of a project on its toolchain, and the workers' command with what it adds to their environment.
-    pub(crate) fn of(prepared: Prepared, project: Arc<Project>, env: &HostEnv) -> (Self, WorkerLaunch) {
+    pub(crate) fn of(prepared: Prepared, project: &Arc<Project>, env: &HostEnv) -> (Self, WorkerLaunch) {
         match prepared.toolchain.kind {
             Kind::Embedded => {
                 let Prepared { toolchain, mut launch, .. } = prepared;
                 prepend(&mut launch, "LEAN_PATH", &project.lib_dirs());
                 // By its place on this path a worker knows which module its file is.
                 prepend(&mut launch, "LEAN_SRC_PATH", &project.source_dirs());
-                let builder = Arc::new(Builder::new(&toolchain, Project::clone(&project), env));
+                let builder = Arc::new(Builder::new(&toolchain, Project::clone(project), env));
                 (Self::Builder(Own { builder, bases: Mutex::default() }), launch)
             }
             Kind::Native => {
-                let authority =
-                    Lake::of(&prepared, &project, env).map_or(Self::Nobody, |lake| Self::Lake(Box::new(lake)));
+                let authority = Lake::of(&prepared, project, env).map_or(Self::Nobody, Self::Lake);
                 (authority, prepared.launch)
             }
         }
@@ -90,7 +89,7 @@ impl Authority {
             (Self::Builder(own), _) => own.build(path, text, policy, lines, stopped),
             // The worker itself has Lake build, or say why not.
             (Self::Lake(_), BuildPolicy::OnDemand) => Built { vouches: true, ..Built::default() },
-            (Self::Lake(lake), BuildPolicy::Never) => lake.look(text),
+            (Self::Lake(lake), BuildPolicy::Never) => lake.look(path, text),
             (Self::Nobody, _) => Built::default(),
         }
     }
@@ -128,7 +127,7 @@ impl Authority {
                     Self::Lake(_) | Self::Nobody => Err(SaveError::Cancelled),
                 };
                 match tokio::task::spawn_blocking(begin).await {
-                    Ok(Ok(saving)) => Ok(Begun::Own(saving)),
+                    Ok(Ok(saving)) => Ok(Begun::Own(Box::new(saving))),
                     Ok(Err(e)) => Err(save_failure(&shown, &e)),
                     Err(e) => {
                         Err(ErrorBody::new(FailureCode::InternalError, format!("beginning the save failed: {e}")))
@@ -163,7 +162,7 @@ impl Authority {
 /// A save whose trace is gone and whose artifacts may be replaced.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    Own(Saving),
+    Own(Box<Saving>),
     Lake,
 }
 
@@ -283,15 +282,14 @@ fn not_built(e: &BuildError) -> String {
 
 /// Lake's places for the files of a module.
 fn paths(module: &Module) -> Option<(Outputs, AbsPath)> {
-    let c = module.build_dir.join("ir").join(module.name.path("c")?);
     let outputs = Outputs {
         olean: module.artifact("olean")?,
         ilean: module.artifact("ilean")?,
         olean_server: module.artifact("olean.server")?,
         olean_private: module.artifact("olean.private")?,
         ir: module.artifact("ir")?,
-        ir_sig: module.artifact("ir.sig")?,
-        c,
+        ir_sig: module.artifact("ir.sig"),
+        c: module.c_file()?,
     };
     Some((outputs, module.artifact("trace")?))
 }

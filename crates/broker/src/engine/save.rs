@@ -48,7 +48,8 @@ pub(crate) struct Outputs {
     pub(crate) olean_server: AbsPath,
     pub(crate) olean_private: AbsPath,
     pub(crate) ir: AbsPath,
-    pub(crate) ir_sig: AbsPath,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ir_sig: Option<AbsPath>,
     pub(crate) c: AbsPath,
 }
 

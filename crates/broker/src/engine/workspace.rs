@@ -211,7 +211,7 @@ impl Workspace {
         tokio::task::spawn_blocking(move || {
             let prepared = crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)?;
             let project = Arc::new(Project::read(&root));
-            let (authority, launch) = Authority::of(prepared, Arc::clone(&project), &env);
+            let (authority, launch) = Authority::of(prepared, &project, &env);
             Ok(Ready { launch, project, authority: Arc::new(authority) })
         })
         .await

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use beam_base::AbsPath;
 use zip::write::SimpleFileOptions;
@@ -98,7 +99,7 @@ pub(super) fn claim(context: &Context, title: &str, zip: bool) -> Result<Place, 
     let wanted = wanted(context, title)?;
     let name = wanted.file_name().and_then(|n| n.to_str()).unwrap_or("report").to_owned();
     let sibling = |n: String| wanted.parent().unwrap_or_else(|| wanted.clone()).join(n);
-    let stage = sibling(format!(".{name}.{}.{}", std::process::id(), clock::nanos()));
+    let stage = sibling(unique());
     for n in 0..TRIES {
         let suffix = if n == 0 { String::new() } else { format!("-{n}") };
         let dir = sibling(format!("{name}{suffix}"));
@@ -124,6 +125,12 @@ pub(super) fn claim(context: &Context, title: &str, zip: bool) -> Result<Place, 
     Err(failed(&wanted)(io::Error::other("too many bundles of this name; remove old ones")))
 }
 
+/// A name that no other writer has, of this process or another one on this machine. Short: the bundle's own name may be long.
+fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!(".feedback-{}-{}-{}", std::process::id(), clock::nanos(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -138,7 +145,7 @@ impl Place {
             return Err(io::Error::other("its name cannot be written"));
         }
         let top = self.dir.file_name().and_then(|n| n.to_str()).unwrap_or("report").to_owned();
-        let staged = AbsPath::resolve(&self.dir, format!("../.{top}.zip.{}.{}", std::process::id(), clock::nanos()));
+        let staged = AbsPath::resolve(&target, format!("../{}", unique()));
         let written = new_file(staged.as_path())
             .and_then(|file| write_zip(file, &top, entries))
             .and_then(|()| fs::rename(staged.as_path(), target.as_path()));

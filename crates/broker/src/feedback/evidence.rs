@@ -145,3 +145,7 @@ fn open_inside(folder: &AbsPath, inner: &Path) -> io::Result<File> {
     }
     Ok(File::from(openat(&at, name, last, Mode::empty())?))
 }
+
+#[cfg(test)]
+#[path = "evidence_tests.rs"]
+mod tests;

@@ -333,3 +333,7 @@ fn bad_name(name: &str) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "input_tests.rs"]
+mod tests;

@@ -153,7 +153,7 @@ pub fn report(input: &Input, context: &Context) -> Result<Report, FeedbackError>
     let draft = Draft::new(input, context, &redactor);
     let mut report = draft.report(&evidence, context.include_collected);
     if input.bundle != Bundle::None {
-        write_bundle(&draft, &mut report, &evidence, context)?;
+        write_bundle(draft, &mut report, &evidence, context)?;
     }
     Ok(report)
 }
@@ -164,8 +164,8 @@ struct Draft {
     metadata: Value,
     collected: Value,
     warnings: Vec<String>,
-    /// For the one warning that comes late.
-    redactor: Redactor,
+    /// For paths of the bundle. They must lead somewhere, so only what is personal is replaced in them.
+    paths: Redactor,
 }
 
 impl Draft {
@@ -189,13 +189,12 @@ impl Draft {
             "confidential": input.confidential,
             "client_request_id": input.client_request_id,
         });
-        // Paths in what is returned must lead somewhere, so only the home is replaced in them.
-        let late = if input.redact { Redactor::new(&context.person, None) } else { Redactor::off() };
+        let paths = if input.redact { Redactor::new(&context.person, None) } else { Redactor::off() };
         Self {
             metadata,
             collected: redactor.value(&collected),
             warnings: warnings.iter().map(|w| redactor.text(w)).collect(),
-            redactor: late,
+            paths,
             input,
         }
     }
@@ -279,33 +278,23 @@ fn redacted_input(input: &Input, redactor: &Redactor) -> Input {
 
 /// Writes the zip first: whether that worked is part of the report that lies in the directory.
 fn write_bundle(
-    draft: &Draft,
+    mut draft: Draft,
     report: &mut Report,
     evidence: &[Loaded],
     context: &Context,
 ) -> Result<(), FeedbackError> {
     let zip = draft.input.bundle == Bundle::Zip;
     let mut place = bundle::claim(context, &draft.input.title, zip)?;
-    report.bundle_dir = Some(draft.redactor.text(&place.dir.to_string()));
-    report.zip_path = place.zip.as_ref().map(|p| draft.redactor.text(&p.to_string()));
+    report.bundle_dir = Some(draft.paths.text(&place.dir.to_string()));
+    report.zip_path = place.zip.as_ref().map(|p| draft.paths.text(&p.to_string()));
     let mut entries = draft.entries(report, evidence);
     if let Err(error) = place.publish_zip(&entries) {
         place.forget_zip();
-        report.zip_path = None;
-        let warning = draft.redactor.text(&format!("the zip file was not written: {error}; the directory is whole"));
-        let confidential = draft.input.confidential;
-        let late = Draft {
-            input: draft.input.clone(),
-            metadata: draft.metadata.clone(),
-            collected: draft.collected.clone(),
-            warnings: draft.warnings.iter().cloned().chain([warning]).collect(),
-            redactor: Redactor::off(),
-        };
-        let again = late.report(evidence, context.include_collected);
-        report.markdown = again.markdown;
-        report.collection_warnings = again.collection_warnings;
-        debug_assert_eq!(confidential, late.input.confidential);
-        entries = late.entries(report, evidence);
+        let warning = format!("the zip file was not written: {error}; the directory is whole");
+        draft.warnings.push(draft.paths.text(&warning));
+        let bundle_dir = report.bundle_dir.take();
+        *report = Report { bundle_dir, ..draft.report(evidence, context.include_collected) };
+        entries = draft.entries(report, evidence);
     }
     place.publish_dir(&entries)
 }

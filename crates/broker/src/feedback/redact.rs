@@ -244,3 +244,7 @@ fn names_a_secret(key: &str) -> bool {
         ["token", "secret", "password", "passwd", "apikey", "accesskey", "privatekey", "authorization", "cookie"];
     plain != "progresstoken" && ends.iter().any(|e| plain.ends_with(e))
 }
+
+#[cfg(test)]
+#[path = "redact_tests.rs"]
+mod tests;

@@ -397,35 +397,35 @@ pub async fn definition_and_references_cross_files(lane: Arc<Lane>) -> Outcome {
 /// A dependency whose text changed since the importer loaded it makes the importer's barrier incomplete, with a plan that works. A project
 /// without a lakefile: its modules are its paths.
 pub async fn an_importer_of_a_changed_dependency_is_never_clean(lane: Arc<Lane>) -> Outcome {
-    lane.write("Low.lean", "def low : Nat := 4\n");
-    put(&lane, "Top.lean", "import lane0.Low\n\n#check low\n").await?;
-    equal("clean at first", &sync(&lane, "Top.lean").await["ok"], &json!(true))?;
-    equal("a baseline", &sync(&lane, "Low.lean").await["ok"], &json!(true))?;
-    equal("still clean", &sync(&lane, "Top.lean").await["ok"], &json!(true))?;
-    put(&lane, "Low.lean", "def low : Nat := 5\n").await?;
-    equal("the dependency is fine", &sync(&lane, "Low.lean").await["ok"], &json!(true))?;
+    lane.write("Under.lean", "def low : Nat := 4\n");
+    put(&lane, "Over.lean", "import lane0.Under\n\n#check low\n").await?;
+    equal("clean at first", &sync(&lane, "Over.lean").await["ok"], &json!(true))?;
+    equal("a baseline", &sync(&lane, "Under.lean").await["ok"], &json!(true))?;
+    equal("still clean", &sync(&lane, "Over.lean").await["ok"], &json!(true))?;
+    put(&lane, "Under.lean", "def low : Nat := 5\n").await?;
+    equal("the dependency is fine", &sync(&lane, "Under.lean").await["ok"], &json!(true))?;
     // The second time the importer is edited, too: it still sees the old dependency.
-    for text in ["import lane0.Low\n\n#check low\n", "import lane0.Low\n\n#check low + 1\n"] {
-        lane.write("Top.lean", text);
-        let r = sync(&lane, "Top.lean").await;
+    for text in ["import lane0.Under\n\n#check low\n", "import lane0.Under\n\n#check low + 1\n"] {
+        lane.write("Over.lean", text);
+        let r = sync(&lane, "Over.lean").await;
         code(&r, "syncBarrierIncomplete")?;
         let data = &r["error"]["data"];
-        let (low, top) = (lane.path("Low.lean"), lane.path("Top.lean"));
-        let dep = json!([{"module": "lane0.Low", "path": low, "needsSave": true}]);
+        let (low, top) = (lane.path("Under.lean"), lane.path("Over.lean"));
+        let dep = json!([{"module": "lane0.Under", "path": low, "needsSave": true}]);
         equal("the dependency", &data["staleDirectDeps"], &dep)?;
         equal("to be saved", &data["saveDeps"], &json!([low]))?;
         let plan = json!([format!("lean-beam save \"{low}\""), format!("lean-beam refresh \"{top}\"")]);
         equal("the plan", &data["recoveryPlan"], &plan)?;
         equal("progress", &r["ok"], &json!(false))?;
     }
-    let r = lane.ask(json!({"op": "save_olean", "path": lane.path("Low.lean")}), None).await;
+    let r = lane.ask(json!({"op": "save_olean", "path": lane.path("Under.lean")}), None).await;
     equal("saved", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
-    let r = sync(&lane, "Top.lean").await;
+    let r = sync(&lane, "Over.lean").await;
     code(&r, "syncBarrierIncomplete")?;
     equal("saved, but not yet seen", &r["error"]["data"]["saveDeps"], &json!([]))?;
-    let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("Top.lean")}), None).await;
+    let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("Over.lean")}), None).await;
     equal("refreshed", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
-    for file in ["Low.lean", "Top.lean"] {
+    for file in ["Under.lean", "Over.lean"] {
         lane.ask(json!({"op": "close", "path": lane.path(file)}), None).await;
     }
     Ok(())

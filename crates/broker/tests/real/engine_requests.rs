@@ -136,7 +136,7 @@ pub async fn a_cancelled_probe_leaves_nothing_running(lane: Arc<Lane>) -> Outcom
     sync(&lane, "A.lean").await;
     let texts = [
         "sleep 60000",
-        "repeat (have := 1; clear this)",
+        "set_option maxHeartbeats 0 in repeat' have := 1",
         "(have : (List.range 100000000).foldl (· + ·) 0 = 0 := by decide); trivial",
         "exact absurd (by decide : ∀ a b c d : Fin 200, a.val + b.val + c.val + d.val < 0) (by simp)",
     ];

@@ -136,7 +136,8 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
     let trace = p.artifact("App/Left.trace").display().to_string();
     let mut kept = before;
     // It vouches for nothing now.
-    (kept.remove(&trace), after.remove(&trace));
+    kept.remove(&trace);
+    after.remove(&trace);
     assert_eq!(after, kept);
     std::fs::remove_dir(&ilean).unwrap();
 

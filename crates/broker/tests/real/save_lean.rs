@@ -57,10 +57,27 @@ end Deep
 const FAMILY: &str = "module\n/-- One. -/\npublic def one := 1\ndef kept := 2\n@[expose] public def two := one + 1\n\
     public theorem one_eq : one = 1 := by simp [one]\npublic def three := 3\n";
 
-/// Uses all of [`LOW`].
+/// What takes effect in importers by its `initialize` blocks.
+const ATTRIBUTES: &str = r#"import Lean
+open Lean
+register_simp_attr my_simps
+initialize names : SimplePersistentEnvExtension Name (Array Name) ←
+  registerSimplePersistentEnvExtension { addEntryFn := Array.push, addImportedFn := fun all => all.flatMap id }
+initialize registerBuiltinAttribute {
+  name := `mark, descr := "remembers", add := fun name _ _ => modifyEnv (names.addEntry · name) }
+elab "marked" : command => do
+  logInfo m!"{names.getState (← getEnv)}"
+def last := 1
+"#;
+
+/// Uses all of the others.
 const IMPORTER: &str = r#"import App.Low
 import App.Family
+import App.Attributes
 open Deep
+@[mark, my_simps] theorem marked_one : shown = 4 := rfl
+example : shown = 4 := by simp only [my_simps]
+marked
 #guard (twice! shown) == 8
 #guard (⟨1, 2⟩ : Point) + ⟨3, 4⟩ == (⟨4, 6⟩ : Point)
 #guard (default : Point) == ⟨0, 0⟩ && hash (⟨1, 2⟩ : Point) == hash (⟨1, 2⟩ : Point)
@@ -84,7 +101,8 @@ example (a b : Point) : Decidable (a = b) := inferInstance
 "#;
 
 /// What [`IMPORTER`] prints, wherever the artifacts come from.
-const IMPORTED: [&str; 8] = [
+const IMPORTED: [&str; 9] = [
+    "[marked_one]",
     "{ x := 1, y := 2 }",
     "5",
     "'uses_it' depends on axioms: [assumed]",
@@ -339,7 +357,7 @@ fn check_written(stage: &Stage, answer: &Value, module: &str) {
 async fn artifacts_are_those_of_a_batch_compile() {
     let stage = Stage::new().await;
     std::fs::write(stage.file("Compare.lean"), COMPARE).unwrap();
-    for (module, text) in [("App.Low", LOW), ("App.Family", FAMILY)] {
+    for (module, text) in [("App.Low", LOW), ("App.Family", FAMILY), ("App.Attributes", ATTRIBUTES)] {
         let name = format!("{}.lean", module.replace('.', "/"));
         let version = stage.apply(&name, text).await;
         let verdict = stage.readiness(&name, version).await;
@@ -609,4 +627,19 @@ async fn source_folders_give_the_module_its_name() {
     )
     .unwrap();
     assert_eq!(String::from_utf8(stage.lean(&["Use.lean"]).stdout).unwrap(), "1\ntrue\n");
+}
+
+/// The program that asks Lake is elaborated at each run, on the user's toolchain; here against Lake's declarations, which is all that
+/// this Lean has of Lake. In a file with a `module` header, since other files run what they import.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lake_program_fits_lake() {
+    let stage = Stage::new().await;
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lean/LeanBeamLake.lean");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("import Lake\n"), "{}", path.display());
+    let text =
+        format!("module\n{}", text.replace("\nimport ", "\npublic import ").replacen("import", "public import", 1));
+    std::fs::write(stage.file("Fits.lean"), text).unwrap();
+    let done = stage.lean(&["Fits.lean"]);
+    assert!(done.stdout.is_empty(), "{done:?}");
 }

@@ -40,7 +40,32 @@ const LAKE: &str = r#"#!/bin/sh
 prefix=$(cd "$(dirname "$0")/.." && pwd)
 case $1 in
 --version) echo "Lake version 5.0.0-src (Lean version VERSION)" ;;
+setup-file)
+  echo "$1 $2 $4" >> "$prefix/lake"
+  echo "✖ [2/3] Building Low"
+  echo "error: target is out-of-date and needs to be rebuilt"
+  exit 3 ;;
 env)
+  if [ $# -gt 1 ]; then
+    # Our program that imports Lake, played.
+    for word; do command=$json; json=$word; done
+    echo "$command $json" >> "$prefix/lake"
+    lib=$PWD/.lake/build/lib/lean
+    case $command in
+    target)
+      [ -f stale ] && { echo "Low is out of date" >&2; exit 3; }
+      printf '{"module":"A","package":"p","isModule":false,"artifacts":{'
+      for kind in olean olean.server=oleanServer olean.private=oleanPrivate ir ilean c; do
+        printf '"%s":"%s",' "${kind#*=}" "$lib/A.${kind%=*}"
+      done
+      printf '"bc":"%s"},"trace":"%s","leanArgs":[%s],"weakLeanArgs":[],"options":{},"plugins":[],"dynlibs":[]}\n' \
+        "$lib/A.bc" "$lib/A.trace" "$(cat args 2>/dev/null)" ;;
+    trace)
+      echo "made by Lake" > "$lib/A.trace"
+      echo "{\"trace\":\"$lib/A.trace\",\"sourceHash\":\"0\"}" ;;
+    esac
+    exit
+  fi
   echo "env $PWD $ELAN_TOOLCHAIN" >> "$prefix/lake"
   [ -f broken ] && { echo "error: lakefile.toml:1:1: this is no TOML" >&2; exit 1; }
   echo "info: a line that is none" >&2
@@ -163,8 +188,9 @@ fn two_projects_at_once_build_one_extension_and_use_it() {
     let prefix = place.elan_has("4.28.0");
     let plain = place.project("plain", "4.28.0", &[("A.lean", "example : 1 = 1 := by\n  rfl\n")]);
     let text = "import Low\nexample : low = 1 := by\n  rfl\n";
+    let config = "[[lean_lib]]\nname = \"L\"\nroots = [\"Low\", \"A\"]\n";
     let lake =
-        place.project("lake", "4.28.0", &[("lakefile.toml", ""), ("Low.lean", "def low := 1\n"), ("A.lean", text)]);
+        place.project("lake", "4.28.0", &[("lakefile.toml", config), ("Low.lean", "def low := 1\n"), ("A.lean", text)]);
     let built = lake.join(".lake/build/lib/lean");
     std::fs::create_dir_all(&built).unwrap();
     let compile = Command::new(shared_embedded_for_tests(&Qualifier).lean().as_path())
@@ -193,7 +219,10 @@ fn two_projects_at_once_build_one_extension_and_use_it() {
     let found = place.run(&lake, &["run-at", "A.lean", "1", "2", "2", "exact (rfl : low = 1)"]);
     assert!(found.contains("\"success\": true") || found.contains("\"success\":true"), "{found}");
     let asked = lines(&prefix, "lake");
-    assert_eq!(asked, [format!("env {lake} leanprover/lean4:v4.28.0")], "once, where there is a lakefile");
+    assert_eq!(asked, [format!("env {lake} leanprover/lean4:v4.28.0")], "once a session, where there is a lakefile");
+
+    saves_go_by_what_lake_says(&place, &prefix, &lake);
+    what_would_be_built_is_refused_by_name(&place, &prefix, &lake);
 
     let doctor = place.run(&lake, &["doctor"]);
     for line in [
@@ -218,6 +247,46 @@ fn two_projects_at_once_build_one_extension_and_use_it() {
     let said = place.fails(&broken, &["update", "A.lean"]);
     assert!(said.contains("lakefile.toml:1:1: this is no TOML"), "{said}");
     assert_eq!(lines(&prefix, "compiled").iter().filter(|line| line.ends_with(".lean")).count(), all, "nothing anew");
+}
+
+/// Lake names the places and makes the trace; what it refuses is refused in its words.
+fn saves_go_by_what_lake_says(place: &Place, prefix: &AbsPath, root: &AbsPath) {
+    let lib = root.join(".lake/build/lib/lean");
+    let saved: serde_json::Value = serde_json::from_str(&place.run(root, &["save", "A.lean"])).unwrap();
+    let result = &saved["result"];
+    assert_eq!(result["olean"], lib.join("A.olean").to_string(), "{saved}");
+    assert_eq!(result["trace"], lib.join("A.trace").to_string(), "{saved}");
+    assert!(lib.join("A.olean").is_file() && lib.join("A.c").is_file());
+    assert_eq!(std::fs::read_to_string(lib.join("A.trace")).unwrap(), "made by Lake\n");
+    let asked = lines(prefix, "lake");
+    let path = root.join("A.lean");
+    assert!(asked.contains(&format!("target {{\"root\":\"{root}\",\"path\":\"{path}\"}}")), "{asked:?}");
+    assert!(asked.last().unwrap().starts_with("trace {"), "{asked:?}");
+
+    let olean = std::fs::metadata(lib.join("A.olean")).unwrap().modified().unwrap();
+    std::fs::write(root.join("stale"), "").unwrap();
+    let said = place.fails(root, &["save", "A.lean"]);
+    for part in ["saveTraceStale", "Low is out of date", "lake build"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    std::fs::remove_file(root.join("stale")).unwrap();
+    std::fs::write(root.join("args"), "\"-DmaxRecDepth=9\"").unwrap();
+    assert!(place.fails(root, &["close-save", "A.lean"]).contains("saveUnsupportedSetup"));
+    std::fs::remove_file(root.join("args")).unwrap();
+    assert_eq!(std::fs::metadata(lib.join("A.olean")).unwrap().modified().unwrap(), olean, "refusals touch nothing");
+    assert_eq!(std::fs::read_to_string(lib.join("A.trace")).unwrap(), "made by Lake\n");
+}
+
+fn what_would_be_built_is_refused_by_name(place: &Place, prefix: &AbsPath, root: &AbsPath) {
+    for args in [&["--no-build", "sync", "A.lean"][..], &["--no-build", "run-at", "A.lean", "1", "2", "2", "rfl"]] {
+        let said = place.fails(root, args);
+        for part in ["syncBarrierIncomplete", "buildRefused", "\"Low\""] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    assert!(lines(prefix, "lake").contains(&format!("setup-file {} --no-build", root.join("A.lean"))));
+    // The usual daemon is back for what follows.
+    place.run(root, &["update", "A.lean"]);
 }
 
 /// The verdict is kept with Lean's own words. What would change it makes it be tried again: to forget it, here.

@@ -1,6 +1,7 @@
 //! Results have a size limit. What is too large is cut where a reader loses least, and every cut is stated.
 //!
-//! Rules: nothing is cut when the result fits. Long arrays lose elements, errors last; long strings lose their end. Paths, ranges, handles
+//! Rules: nothing is cut when the result fits. Long arrays, and the statistics' table of workspaces, lose elements, errors last; long
+//! strings lose their end. Paths, ranges, handles
 //! and code actions are never cut: half of one is worse than none. `truncated` at the end of the result lists
 //! `{field, unit: "items" | "characters", shown, total}`; a result that cannot be made to fit becomes the error `outputTooLarge`.
 
@@ -125,6 +126,8 @@ fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bo
             true
         }
         Value::Array(items) => fit_array(items, budget, field, cuts),
+        // A list with names.
+        Value::Object(map) if field == "workspaces" => fit_members(map, budget, field, cuts),
         Value::Object(map) => fit_object(map, budget, field, cuts),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
@@ -156,6 +159,21 @@ fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<
         cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
     }
     size_of_items(items) <= budget
+}
+
+fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+    let total = map.len();
+    let mut left = budget.saturating_sub(2);
+    let mut shown = 0;
+    map.retain(|key, value| {
+        let need = quoted(key) + 2 + size(value);
+        // The first that is too large ends the list, as in an array.
+        left = left.saturating_sub(need);
+        shown += usize::from(left > 0);
+        left > 0
+    });
+    cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+    true
 }
 
 /// Members that may be cut share what the others leave, the small ones first, so that one long text does not cost the rest.

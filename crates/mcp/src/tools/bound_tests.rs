@@ -110,6 +110,19 @@ fn handles_and_code_actions_are_whole_or_the_call_fails() {
 }
 
 #[test]
+fn statistics_of_many_workspaces_show_some_of_them() {
+    let all: Map<String, Value> = (0..300)
+        .map(|n| (format!("local:/p{n}"), json!({ "id": n, "sessions": { "lean": { "active": true } } })))
+        .collect();
+    let value = json!({ "uptimeMs": 1, "workspaces": all });
+    let out = truncated(&value, 5_000, &expect![[r#"[{"field":"workspaces","unit":"items","shown":80,"total":300}]"#]]);
+    assert_eq!(out["workspaces"]["local:/p0"], value["workspaces"]["local:/p0"]);
+    // One that is too large by itself is not halved.
+    let huge = json!({ "uptimeMs": 1, "workspaces": { "local:/p": "x".repeat(9000) } });
+    assert_eq!(bounded(&huge, 5_000).structured["workspaces"], json!({}));
+}
+
+#[test]
 fn errors_are_bounded_too_and_stay_errors() {
     let e = ToolError {
         code: "syncBarrierIncomplete".to_owned(),

@@ -19,7 +19,7 @@ pub(crate) use decode::{Call, Decoded, decode};
 pub(crate) use descriptor::DropTarget;
 pub(crate) use feedback::{FeedbackCall, Known};
 pub use process::{PREFERRED_REVISION, SERVER_NAME};
-pub(crate) use process::{VERSION, stats_object, version_object};
+pub(crate) use process::{VERSION, stats, version_object};
 pub(crate) use project::{diagnostic_data, dropped, project};
 pub(crate) use schema::list_json;
 pub(crate) use table::{Kind, Tool, find};

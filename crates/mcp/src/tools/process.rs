@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::ToolOutput;
+use super::bound::{self, Limits};
+
 /// Name that the server gives itself.
 pub const SERVER_NAME: &str = "lean-beam-mcp";
 /// Product version.
@@ -22,7 +25,8 @@ pub(crate) fn version_object(runtime_active: bool) -> Value {
     Value::Object(out)
 }
 
-/// `beam_stats` before there is anything to count.
-pub(crate) fn stats_object(stats: Option<Value>) -> Value {
-    stats.unwrap_or_else(|| json!({ "uptimeMs": 0, "workspaces": {} }))
+/// `beam_stats`; `None` before there is anything to count.
+pub(crate) fn stats(stats: Option<Value>, limits: &Limits) -> ToolOutput {
+    let structured = stats.unwrap_or_else(|| json!({ "uptimeMs": 0, "workspaces": {} }));
+    bound::within(ToolOutput { structured, is_error: false }, limits)
 }

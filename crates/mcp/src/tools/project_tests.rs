@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 
 use super::super::descriptor::Workspace;
 use super::super::table::{TOOLS, find};
-use super::super::{stats_object, version_object};
+use super::super::{stats, version_object};
 use super::*;
 
 fn call(tool: &Tool, diagnostics_in_result: bool) -> Call {
@@ -282,6 +282,7 @@ fn the_process_itself() {
     assert_eq!(version["mcp_protocol"], "2026-07-28");
     assert_eq!(version["runtime_active"], false);
     assert_eq!(version_object(true)["runtime_active"], true);
-    assert_eq!(stats_object(None), json!({ "uptimeMs": 0, "workspaces": {} }));
-    assert_eq!(stats_object(Some(json!({ "uptimeMs": 5 }))), json!({ "uptimeMs": 5 }));
+    let limits = Limits::default();
+    assert_eq!(stats(None, &limits).structured, json!({ "uptimeMs": 0, "workspaces": {} }));
+    assert_eq!(stats(Some(json!({ "uptimeMs": 5 })), &limits).structured, json!({ "uptimeMs": 5 }));
 }

@@ -132,7 +132,13 @@ async fn two_cold_roots_and_a_cancelled_probe() {
         );
     }
     assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["success"], true);
-    c.send(&modern_call("loop", "lean_run_at", at(&root, "repeat (skip; have := 1)"), json!({}))).await;
+    c.send(&modern_call(
+        "loop",
+        "lean_run_at",
+        at(&root, "set_option maxHeartbeats 0 in repeat' have := 1"),
+        json!({}),
+    ))
+    .await;
     c.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "loop" } })).await;
     for _ in 0..3 {
         // Under the same id: it is free, and no answer of the cancelled call comes in between.

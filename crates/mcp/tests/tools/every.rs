@@ -168,9 +168,30 @@ async fn barriers(beam: &mut Beam) {
     assert!(is_error && refused["code"].is_string(), "{refused}");
     let (refused, is_error) = beam.call("lean_close_save", save).await;
     assert!(is_error && refused["code"].is_string(), "{refused}");
+    checkpoints(beam).await;
     let closed = beam.lean("lean_close", json!({ "path": "Main.lean" })).await;
     assert_eq!(keys(&closed), ["workspace", "closed"]);
     assert_eq!(beam.lean("lean_close", json!({ "path": "Main.lean" })).await, closed);
+}
+
+async fn checkpoints(beam: &mut Beam) {
+    beam.write("Good.lean", "def good : Nat := 1\n");
+    let saved = beam.lean("lean_save", json!({ "path": "Good.lean" })).await;
+    assert_eq!((&saved["path"], &saved["module"], &saved["version"]), (&json!("Good.lean"), &json!("Good"), &json!(1)));
+    assert_eq!(saved["source_hash"].as_str().unwrap().len(), 16, "{saved}");
+    for artifact in ["olean", "ilean", "trace"] {
+        assert!(std::path::Path::new(saved[artifact].as_str().unwrap()).is_file(), "{artifact}: {saved}");
+    }
+    assert_eq!(keys(&saved["sync"]), ["path", "version", "diagnostics", "readiness"]);
+    assert_eq!(saved["document_progress"]["done"], true);
+    let closed = beam.lean("lean_close_save", json!({ "path": "Good.lean" })).await;
+    assert_eq!(keys(&closed), ["workspace", "closed", "saved", "document_progress"]);
+    assert_eq!(closed["saved"]["source_hash"], saved["source_hash"]);
+    assert!(closed["saved"].get("document_progress").is_none());
+    // What was saved is what an importer sees.
+    beam.write("User.lean", "import Good\nexample : good = 1 := rfl\n");
+    let sync = beam.lean("lean_sync", json!({ "path": "User.lean" })).await;
+    assert_eq!(sync["diagnostics"]["counts"]["total"], 0, "{sync}");
 }
 
 async fn reports(beam: &mut Beam) {

@@ -87,7 +87,8 @@ pub enum LakeError {
     Run(#[from] RunError),
 }
 
-/// Which module a source file is, and where its artifacts go; checks that all it depends on is built. Blocks.
+/// Which module a source file is, and where its artifacts go; checks that all it depends on is built. Blocks, for seconds, or until
+/// `stop` says so.
 ///
 /// # Errors
 /// [`LakeError`]; for a save [`LakeError::NotModule`] is `saveTargetNotModule`, [`LakeError::Stale`] is `saveTraceStale`.
@@ -97,8 +98,9 @@ pub fn lake_target(
     root: &AbsPath,
     path: &AbsPath,
     env: &HostEnv,
+    stop: &dyn Fn() -> bool,
 ) -> Result<LakeTarget, LakeError> {
-    ask(tc, ext, root, env, "target", &json!({"root": root.as_path(), "path": path.as_path()}))
+    ask(tc, ext, root, env, ("target", &json!({"root": root.as_path(), "path": path.as_path()})), stop)
 }
 
 /// Makes Lake accept the artifacts that were just written for the text with this hash (Lean's `hash`). Blocks.
@@ -114,7 +116,8 @@ pub fn lake_trace(
     env: &HostEnv,
 ) -> Result<LakeTrace, LakeError> {
     let params = json!({"root": root.as_path(), "path": path.as_path(), "textHash": format!("{text_hash:016x}")});
-    ask(tc, ext, root, env, "trace", &params)
+    // Too late to stop: the artifacts are there.
+    ask(tc, ext, root, env, ("trace", &params), &|| false)
 }
 
 fn ask<T: DeserializeOwned>(
@@ -122,8 +125,8 @@ fn ask<T: DeserializeOwned>(
     ext: &Extension,
     root: &AbsPath,
     env: &HostEnv,
-    command: &str,
-    params: &Value,
+    (command, params): (&str, &Value),
+    stop: &dyn Fn() -> bool,
 ) -> Result<T, LakeError> {
     let lake = tc.lake.as_ref().ok_or_else(|| LakeError::NoLake(tc.prefix.clone()))?;
     let mut run = Run::new(lake, root).args(["env"]).args([tc.lean.as_os_str()]).limit(LIMIT);
@@ -135,7 +138,7 @@ fn ask<T: DeserializeOwned>(
     run = run.args(["--run".into(), ext.dir.join(LAKE).as_os_str().to_owned()]);
     run = run.args([command.to_owned(), params.to_string()]);
     run.unset = ["LEAN_SYSROOT", "LAKE", "LAKE_HOME"].map(Into::into).to_vec();
-    let done = run.capture(env)?;
+    let done = run.capture_until(env, stop)?;
     if done.status.code() == Some(NO_BUILD) {
         return Err(LakeError::Stale(format!(
             "something that the module depends on would have to be built first; run `lake build`\n{}",
@@ -202,7 +205,7 @@ mod tests {
             "printf '%s\\n' \"$@\" > asked; echo \"$LAKE_HOME\" >> asked; echo 'a lakefile prints'; cat <<'END'\n{answer}\nEND\n"
         ));
         let path = root.join("App/Low.lean");
-        let target = lake_target(&tc, &ext, &root, &path, &env).unwrap();
+        let target = lake_target(&tc, &ext, &root, &path, &env, &|| false).unwrap();
         assert_eq!((target.module.as_str(), target.artifacts["olean"].to_str()), ("App.Low", Some("/b/Low.olean")));
         let asked = fs::read_to_string(root.join("asked")).unwrap();
         let asked: Vec<&str> = asked.lines().collect();

@@ -62,6 +62,15 @@ pub struct NeedsBuild {
     pub why: Why,
 }
 
+/// For people: what would have to be built, and why.
+#[must_use]
+pub fn refusal(modules: &[NeedsBuild]) -> String {
+    let named: Vec<String> = modules.iter().take(8).map(|m| format!("{} ({})", m.module, m.why)).collect();
+    let more = modules.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("building is switched off, and these modules have to be built first: {}{more}", named.join(", "))
+}
+
 /// A module that could not be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedModule {
@@ -142,6 +151,9 @@ pub enum BuildError {
     /// Another build took too long.
     #[error("another process is building this project: {0}")]
     Lock(#[from] LockError),
+    /// Lean separates the folders of its search path by colons.
+    #[error("{0} cannot be on Lean's search path: its name contains `:`")]
+    Colon(AbsPath),
     /// The sources do not hold still.
     #[error("{module} was edited again and again while it was being built; try again")]
     Restless {
@@ -310,6 +322,9 @@ impl Builder {
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<Ran, BuildError> {
         let path = self.project.lib_dirs();
+        if let Some(dir) = path.iter().find(|dir| dir.to_string_lossy().contains(':')) {
+            return Err(BuildError::Colon(dir.clone()));
+        }
         let compiler = Compiler {
             toolchain: &self.toolchain,
             env: &self.env,
@@ -430,4 +445,23 @@ fn jobs() -> usize {
     });
     // Where memory cannot be asked for, it is a desktop.
     if memory.is_some_and(|bytes| bytes < ROOMY) { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_and_why() {
+        let need = |n: usize| NeedsBuild {
+            module: ModuleName::parse(&format!("A.M{n}")).unwrap(),
+            path: AbsPath::new("/p/A.lean").unwrap(),
+            why: if n == 0 { Why::SourceChanged } else { Why::NeverBuilt },
+        };
+        let all: Vec<_> = (0..10).map(need).collect();
+        let text = refusal(&all);
+        assert!(text.contains("first: A.M0 (its source has changed), A.M1 (it has not been built), "), "{text}");
+        assert!(text.ends_with("A.M7 (it has not been built) and 2 more"), "{text}");
+        assert!(refusal(&all[..1]).ends_with("A.M0 (its source has changed)"));
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use beam_base::AbsPath;
 use serde::Deserialize;
 
+use super::layout::Module;
 use super::plan::Node;
 use super::trace::{Message, Origin, PARTS, Record, Severity, Trace, endings};
 use crate::env::HostEnv;
@@ -102,12 +103,7 @@ impl Compiler<'_> {
             endings(is_module).filter_map(|ending| Some((stage.file(ending), module.artifact(ending)?))).collect();
         rename_all(&targets, &stage.dir)?;
         if !is_module {
-            for path in PARTS.iter().filter_map(|ending| module.artifact(ending)) {
-                match std::fs::remove_file(&path) {
-                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(FsError::at("remove", &path)(e)),
-                    _ => {}
-                }
-            }
+            remove_parts(module)?;
         }
         kill_point(self.env, "module-renamed");
         let record = Record::of(module, is_module, Origin::Build, node.inputs.clone(), messages)?;
@@ -115,11 +111,24 @@ impl Compiler<'_> {
     }
 }
 
+/// Removes the further parts of what was a `module` file and is none any more: whoever imports it would read them.
+pub(crate) fn remove_parts(module: &Module) -> Result<(), FsError> {
+    for path in PARTS.iter().filter_map(|ending| module.artifact(ending)) {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(FsError::at("remove", &path)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Renames all or none: what was there is kept in `backup` until the last one is in place.
 fn rename_all(targets: &[(AbsPath, AbsPath)], backup: &AbsPath) -> Result<(), FsError> {
     let old = |n: usize| backup.join(format!("old-{n}"));
     for (n, (_, target)) in targets.iter().enumerate() {
-        match std::fs::hard_link(target, old(n)) {
+        // Not every file system has links, and not every file may be linked to.
+        let kept = std::fs::hard_link(target, old(n)).or_else(|_| std::fs::copy(target, old(n)).map(drop));
+        match kept {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(FsError::at("keep the old", target)(e)),
             _ => {}
         }
@@ -242,5 +251,68 @@ fn how_it_ended(done: &Done) -> String {
         Some(0) => "Lean ended without error, but did not write all artifacts".to_owned(),
         Some(code) => format!("Lean exited with code {code}"),
         None => format!("Lean was killed ({}); with too little memory this happens to large modules", done.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn artifacts_are_replaced_together_or_not_at_all() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = AbsPath::new(tmp.path()).unwrap();
+        let backup = dir.join("backup");
+        fs::create_dir(&backup).unwrap();
+        let pairs = |names: &[&str]| -> Vec<_> {
+            for name in names {
+                fs::write(dir.join(format!("{name}.new")), format!("new {name}")).unwrap();
+            }
+            names.iter().map(|n| (dir.join(format!("{n}.new")), dir.join(n))).collect()
+        };
+        fs::write(dir.join("a"), "old a").unwrap();
+        // One is there, one is not, and the last cannot be replaced: nothing may have changed.
+        let mut targets = pairs(&["a", "b", "c"]);
+        targets[2].0 = dir.join("absent");
+        assert!(rename_all(&targets, &backup).unwrap_err().to_string().contains("cannot replace"));
+        assert_eq!(fs::read_to_string(dir.join("a")).unwrap(), "old a");
+        assert!(!dir.join("b").exists() && !dir.join("c").exists());
+        fs::remove_dir_all(&backup).unwrap();
+        fs::create_dir(&backup).unwrap();
+        rename_all(&pairs(&["a", "b", "c"]), &backup).unwrap();
+        for name in ["a", "b", "c"] {
+            assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), format!("new {name}"));
+        }
+        // A folder in an artifact's place is the user's problem, and is left.
+        fs::create_dir_all(dir.join("d/inside")).unwrap();
+        assert!(rename_all(&pairs(&["d"]), &backup).is_err());
+        assert!(dir.join("d/inside").is_dir());
+    }
+
+    #[test]
+    fn what_lean_said_is_told_as_lake_tells_it() {
+        let stdout = concat!(
+            r#"{"caption":"","data":"oh\n","fileName":"A.lean","pos":{"column":2,"line":1},"endPos":null,"severity":"error"}"#,
+            "\nprinted\n",
+            r#"{"caption":"linter","data":"hm","fileName":"A.lean","pos":{"column":0,"line":3},"severity":"warning"}"#,
+            "\n\n{}\n"
+        );
+        let status = std::os::unix::process::ExitStatusExt::from_raw(0x100);
+        let said = messages(&Done { status, stdout: stdout.to_owned(), stderr: "bang\n".to_owned() });
+        let want = [
+            (Severity::Error, "A.lean:1:2: oh"),
+            (Severity::Warning, "A.lean:3:0: linter:\nhm"),
+            (Severity::Information, "stdout:\nprinted\n{}"),
+            (Severity::Information, "stderr:\nbang"),
+        ];
+        assert_eq!(said, want.map(|(severity, text)| Message { severity, text: text.to_owned() }));
+        let done = |raw| Done {
+            status: std::os::unix::process::ExitStatusExt::from_raw(raw),
+            stdout: String::new(),
+            stderr: String::new(),
+        };
+        assert_eq!(how_it_ended(&done(0x100)), "Lean exited with code 1");
+        assert!(how_it_ended(&done(9)).starts_with("Lean was killed (signal: 9"));
     }
 }

@@ -242,4 +242,24 @@ mod tests {
             &expect![[r#" then "\timport A" error tabs are not allowed; please configure your editor to expand them"#]],
         );
     }
+
+    /// Pieces that headers are made of, and some that break them.
+    const PIECES: [&str; 20] = [
+        "module", "prelude", "import", "public", "meta", "all", " ", "\n", "\t", "A", ".", "«", "»", "é", "/-", "-/",
+        "--", "-", "/", "1",
+    ];
+
+    proptest::proptest! {
+        /// Whatever is typed, the end lies on a character, and what is after it does not change what is before.
+        #[test]
+        fn no_text_is_too_strange(pieces in proptest::collection::vec(0..PIECES.len(), 0..24)) {
+            let text: String = pieces.iter().map(|&n| PIECES[n]).collect();
+            let header = imports_of(&text);
+            proptest::prop_assert!(text.is_char_boundary(header.end));
+            if header.error.is_none() {
+                let again = imports_of(&text[..header.end]);
+                proptest::prop_assert_eq!(&again.imports, &header.imports);
+            }
+        }
+    }
 }

@@ -20,7 +20,9 @@ mod source;
 mod stamp;
 mod trace;
 
-pub use builder::{Basis, BuildError, Builder, Ensured, FailedModule, Mode, ModuleStatus, NeedsBuild, Outcome};
+pub use builder::{
+    Basis, BuildError, Builder, Ensured, FailedModule, Mode, ModuleStatus, NeedsBuild, Outcome, refusal,
+};
 pub use config::{ConfigError, LeanOption, OptionValue};
 pub use header::{Header, Import, imports_of};
 pub use layout::{ConfigKind, Module, Project};

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 
+use super::header::Header;
 use super::name::ModuleName;
 use crate::env::HostEnv;
 use crate::process::{Run, RunError};
 
 /// How Lake ends if something would have to be built.
 const NO_BUILD: i32 = 3;
-/// What it says of it.
+/// How `setup-file` ends if there is no lakefile.
+const NO_LAKEFILE: i32 = 2;
+/// What Lake says of what would have to be built.
 const OUT_OF_DATE: &str = "error: target is out-of-date and needs to be rebuilt";
 /// What must not leak from an outer project into this one.
 const FOREIGN: [&str; 3] = ["LEAN_SYSROOT", "LAKE", "LAKE_HOME"];
@@ -39,8 +42,9 @@ pub enum NativeBuild {
     },
 }
 
-/// Asks Lake whether these modules, and what they import, are built. `modules` are what a text imports and the workspace has; for
-/// others Lake fails. Lake may note in its build folder that it was asked (`….trace.nobuild`); it builds nothing.
+/// Asks Lake, as Lean's own file worker does (`lake setup-file`), whether what a text imports is built. `file` need not be a module;
+/// without a lakefile nothing has to be built. Works with Lean 4.28 and newer. Lake may note in its build folder that it was asked
+/// (`….trace.nobuild`); it builds nothing.
 ///
 /// # Errors
 /// Lake cannot be run, or does not end in time.
@@ -48,21 +52,26 @@ pub fn native_needs_build(
     lake: &AbsPath,
     root: &AbsPath,
     env: &HostEnv,
-    modules: &[ModuleName],
+    file: &AbsPath,
+    header: &Header,
     limit: Duration,
 ) -> Result<NativeBuild, RunError> {
-    if modules.is_empty() {
-        return Ok(NativeBuild::UpToDate);
-    }
-    let mut run = Run::new(lake, root)
-        .args(["build", "--no-build"])
-        // `+`: a module, not a library or package of the same name.
-        .args(modules.iter().map(|m| format!("+{m}")))
-        .limit(limit);
+    let import = |module: String, all, exported, meta| serde_json::json!({"module": module, "importAll": all, "isExported": exported, "isMeta": meta});
+    let init = (!header.prelude).then(|| import("Init".into(), false, true, false));
+    let named = header.imports.iter().map(|i| import(i.module.to_string(), i.all, i.exported, i.meta));
+    let imports: Vec<_> = init.into_iter().chain(named).collect();
+    let header = serde_json::json!({"imports": imports, "isModule": header.is_module}).to_string();
+    let run = Run::new(lake, root).args([
+        "setup-file".into(),
+        file.as_os_str().to_owned(),
+        header.into(),
+        "--no-build".into(),
+    ]);
+    let mut run = run.limit(limit);
     run.unset = FOREIGN.map(Into::into).to_vec();
     let done = run.capture(env)?;
     let text = done.both();
-    if done.ok() {
+    if done.ok() || done.status.code() == Some(NO_LAKEFILE) {
         return Ok(NativeBuild::UpToDate);
     }
     let stale = stale_targets(&text);
@@ -125,16 +134,23 @@ mod tests {
     const BOTH: &str = "✖ [2/9] Building App.Low\nerror: target is out-of-date and needs to be rebuilt\n✖ [3/9] Running App.Gone\nerror: no such file or directory (error code: 2)\n  file: /p/App/Gone.lean\n";
 
     /// A stand-in that checks how it is called and says what it is told to.
-    fn ask(output: &str, status: i32) -> NativeBuild {
+    fn stand_in(called: &str, output: &str, status: i32) -> (tempfile::TempDir, AbsPath, HostEnv) {
         let tmp = tempfile::tempdir().unwrap();
         let root = AbsPath::canonical(tmp.path()).unwrap();
         std::fs::write(root.join("said"), output).unwrap();
         let script = format!(
-            "#!/bin/sh\n[ \"$*\" = 'build --no-build +App.Low +App.«foo bar»' ] || {{ echo \"called: $*\"; exit 9; }}\n[ -z \"$LAKE_HOME\" ] || exit 8\ncat said; exit {status}\n"
+            "#!/bin/sh\n[ \"$*\" = '{called}' ] || {{ echo \"called: $*\"; exit 9; }}\n[ -z \"$LAKE_HOME\" ] || exit 8\ncat said; exit {status}\n"
         );
         let env = with_program(&HostEnv::capture().with("LAKE_HOME", "/x"), &root.join("bin"), "lake", &script);
-        let modules = ["App.Low", "App.«foo bar»"].map(|m| ModuleName::parse(m).unwrap());
-        native_needs_build(&root.join("bin/lake"), &root, &env, &modules, Duration::from_secs(60)).unwrap()
+        (tmp, root, env)
+    }
+
+    fn ask(output: &str, status: i32) -> NativeBuild {
+        let header = super::super::header::imports_of("module\nimport all App.Low\n");
+        let json = r#"{"imports":[{"module":"Init","importAll":false,"isExported":true,"isMeta":false},{"module":"App.Low","importAll":true,"isExported":false,"isMeta":false}],"isModule":true}"#;
+        let (_tmp, root, env) = stand_in(&format!("setup-file /p/X.lean {json} --no-build"), output, status);
+        let file = AbsPath::new("/p/X.lean").unwrap();
+        native_needs_build(&root.join("bin/lake"), &root, &env, &file, &header, Duration::from_secs(60)).unwrap()
     }
 
     fn names(answer: &NativeBuild) -> Vec<String> {
@@ -146,7 +162,8 @@ mod tests {
 
     #[test]
     fn what_lake_would_build_is_named() {
-        assert_eq!(ask("All targets up-to-date (9 jobs).\n", 0), NativeBuild::UpToDate);
+        assert_eq!(ask("{\"name\":\"X\"}\n", 0), NativeBuild::UpToDate);
+        assert_eq!(ask("", 2), NativeBuild::UpToDate, "there is no lakefile");
         assert_eq!(names(&ask(TWO, 3)), ["App.Low", "App.«foo bar»"]);
         assert_eq!(names(&ask(TWO, 1)), ["App.Low", "App.«foo bar»"]);
         // An old Lake, which ends at once.
@@ -173,12 +190,5 @@ mod tests {
             let shown = failed_job(line).and_then(module_of).map(|m| m.to_string());
             assert_eq!(shown.as_deref(), want, "{line}");
         }
-    }
-
-    #[test]
-    fn no_modules_no_question() {
-        let nowhere = AbsPath::new("/nonexistent/lake").unwrap();
-        let answer = native_needs_build(&nowhere, &nowhere, &HostEnv::capture(), &[], Duration::ZERO).unwrap();
-        assert_eq!(answer, NativeBuild::UpToDate);
     }
 }

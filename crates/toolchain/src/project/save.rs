@@ -6,6 +6,7 @@ use std::sync::Arc;
 use beam_base::AbsPath;
 
 use super::builder::{Basis, Builder, Locks};
+use super::compile::remove_parts;
 use super::layout::Module;
 use super::name::ModuleName;
 use super::source::Source;
@@ -70,7 +71,8 @@ pub struct Saving {
 
 impl Builder {
     /// Begins a save: waits for builds of the same folder, then makes the module stale (spec *save*, step 5: the old trace goes before the
-    /// artifacts are touched). The artifacts themselves are left as they are.
+    /// artifacts are touched). The artifacts themselves are left as they are. While the save is under way, builds of these folders wait,
+    /// so whoever has begun one must not wait for a build.
     ///
     /// # Errors
     /// Before anything is written: cancelled, unsupported settings, no lock. Then: a trace that cannot be replaced.
@@ -136,6 +138,9 @@ impl Saving {
             }
         }
         let is_module = source.header.is_module;
+        if !is_module {
+            remove_parts(module)?;
+        }
         let inputs = planner.inputs(module, &source, shares);
         let record = Record::of(module, is_module, Origin::Save, inputs, Vec::new())?;
         Trace::write(&self.trace, Some(record))?;

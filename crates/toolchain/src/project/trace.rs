@@ -230,3 +230,74 @@ pub(crate) fn time_of(meta: &std::fs::Metadata) -> u64 {
     let since = meta.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
     since.and_then(|d| u64::try_from(d.as_nanos()).ok()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::{ModuleName, Project};
+
+    #[test]
+    fn a_trace_is_ours_open_or_somebody_elses() {
+        let tmp = tempfile::tempdir().unwrap();
+        let root = AbsPath::canonical(tmp.path()).unwrap();
+        std::fs::write(root.join("A.lean"), "").unwrap();
+        let module = Project::read(&root).find(&ModuleName::parse("A").unwrap()).unwrap();
+        let path = module.artifact("trace").unwrap();
+        std::fs::create_dir_all(&module.lib_dir).unwrap();
+        let state = || match Trace::read(&path) {
+            Trace::NotOurs => "not ours",
+            Trace::Open => "open",
+            Trace::Ours(..) => "ours",
+        };
+        assert_eq!(state(), "not ours");
+        // What a link leads to is left alone; the link is not.
+        let elsewhere = root.join("elsewhere");
+        std::fs::write(&elsewhere, "theirs").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        Trace::write(&path, None).unwrap();
+        assert_eq!((state(), std::fs::read_to_string(&elsewhere).unwrap().as_str()), ("open", "theirs"));
+
+        let inputs = Inputs {
+            key: "k".into(),
+            toolchain: "t".into(),
+            source: "s".into(),
+            settings: "o".into(),
+            imports: vec![("B".into(), "b".into())],
+        };
+        let message = Message { severity: Severity::Warning, text: "w".into() };
+        for ending in endings(false) {
+            std::fs::write(module.artifact(ending).unwrap(), ending).unwrap();
+        }
+        let missing = Record::of(&module, true, Origin::Save, inputs.clone(), Vec::new()).unwrap_err();
+        assert!(missing.path.as_path().ends_with("A.olean.server"), "{missing}");
+        let record = Record::of(&module, false, Origin::Build, inputs, vec![message]).unwrap();
+        Trace::write(&path, Some(record.clone())).unwrap();
+        let Trace::Ours(read, _) = Trace::read(&path) else { panic!("it is ours") };
+        assert_eq!(*read, record);
+        assert!(read.holds(&module, false) && read.holds_all(&module) && !read.holds(&module, true));
+        // Written again with the same content it is the same artifact, with another it is not.
+        let olean = module.artifact("olean").unwrap();
+        std::fs::write(&olean, "olean").unwrap();
+        assert!(read.holds(&module, false));
+        std::fs::write(&olean, "OLEAN").unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(&olean)
+            .unwrap()
+            .set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9))
+            .unwrap();
+        assert!(!read.holds(&module, false));
+
+        for (text, want) in [
+            (r#"{"leanBeam":{"version":99,"record":{"module":"A"}}}"#, "open"),
+            (r#"{"leanBeam":{"version":99,"record":null}}"#, "open"),
+            (r#"{"leanBeam":7}"#, "open"),
+            (r#"{"schemaVersion":"2025-09-10","depHash":"0f3a5c7712ab9d40","log":[]}"#, "not ours"),
+            ("123456", "not ours"),
+            ("", "not ours"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(state(), want, "{text}");
+        }
+    }
+}
