@@ -124,6 +124,7 @@ fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "arguments are literals at the call")]
 fn tool(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     modern(id, "tools/call", json!({ "name": name, "arguments": arguments }))
 }
