@@ -54,8 +54,10 @@ impl Authority {
             Kind::Embedded => {
                 let Prepared { toolchain, mut launch, .. } = prepared;
                 prepend(&mut launch, "LEAN_PATH", &project.lib_dirs());
-                // By its place on this path a worker knows which module its file is.
-                prepend(&mut launch, "LEAN_SRC_PATH", &project.source_dirs());
+                // By its place on this path a worker knows which module its file is; the first folder that fits decides, so the innermost come first.
+                let mut sources = project.source_dirs();
+                sources.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
+                prepend(&mut launch, "LEAN_SRC_PATH", &sources);
                 let builder = Arc::new(Builder::new(&toolchain, Project::clone(project), env));
                 (Self::Builder(Own { builder, bases: Mutex::default() }), launch)
             }
