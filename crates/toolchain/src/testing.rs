@@ -73,9 +73,12 @@ pub fn with_npm(env: &HostEnv, bin: &AbsPath, tarball: &std::path::Path) -> Host
 /// If the file cannot be written.
 #[must_use]
 pub fn with_program(env: &HostEnv, bin: &AbsPath, name: &str, script: &str) -> HostEnv {
+    // Of its own for each call: threads of one test binary ask at the same time.
+    static SERIAL: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     fs::create_dir_all(bin).expect("a folder for fake programs");
     // By rename: another thread may be about to execute the one that is there.
-    let tmp = bin.join(format!(".{name}.{}", std::process::id()));
+    let tmp = bin.join(format!(".{name}.{}-{serial}", std::process::id()));
     fs::write(&tmp, script).expect("write a fake program");
     fs::set_permissions(&tmp, PermissionsExt::from_mode(0o755)).expect("make it executable");
     fs::rename(&tmp, bin.join(name)).expect("put it in place");
