@@ -101,6 +101,8 @@ fn a_recovery_plan_is_run_by_a_shell_as_it_stands() {
     assert!(String::from_utf8_lossy(&first.stderr).contains("Built Left"), "the build is shown: {first:?}");
     assert_eq!(answer(&first)["result"]["readiness"]["saveReady"], true);
 
+    // The first look at a file is where its history begins.
+    assert!(sync("My App/Left.lean").status.success());
     write("My App/Left.lean", "import Base\n\ndef left : Nat := base + 1 + 0\n");
     assert!(sync("My App/Left.lean").status.success());
     let stale = sync("My App/Top.lean");
