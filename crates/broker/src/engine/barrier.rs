@@ -91,7 +91,8 @@ pub(crate) async fn sync(
     if !progress.done {
         return Err(incomplete(doc, progress, &blocking, &stale.deps));
     }
-    doc.live.history().synced(&relative, doc.applied.hash);
+    let module = doc.live.module_of(&doc.path);
+    doc.live.history().synced(&relative, module.as_deref(), doc.applied.hash);
     let items = args
         .diagnostics_in_result
         .unwrap_or(false)

@@ -4,7 +4,6 @@
 //! saved, after that document's last sync. The first observation of a text is a baseline, not a change.
 
 use std::collections::HashMap;
-use std::path::{Component, Path};
 
 use serde::Serialize;
 
@@ -39,47 +38,33 @@ pub(crate) struct StaleDep {
     pub(crate) needs_save: bool,
 }
 
-/// `Foo/Bar.lean` is `Foo.Bar`; anything that is not a relative `.lean` path is no module.
-pub(crate) fn module_name(relative: &Path) -> Option<String> {
-    if relative.extension()?.to_str()? != "lean" {
-        return None;
-    }
-    let stem = relative.with_extension("");
-    let parts: Option<Vec<_>> = stem
-        .components()
-        .map(|c| match c {
-            Component::Normal(s) => s.to_str(),
-            _ => None,
-        })
-        .collect();
-    Some(parts?.join("."))
-}
-
 impl History {
-    /// A document at `relative` was synced with this text.
-    pub(crate) fn synced(&mut self, relative: &str, hash: u64) {
+    /// The document at `relative`, which is this module if it is one, was synced with this text.
+    pub(crate) fn synced(&mut self, relative: &str, module: Option<&str>, hash: u64) {
         self.clock += 1;
         let now = self.clock;
         self.documents.insert(relative.to_owned(), now);
-        let Some(name) = module_name(Path::new(relative)) else { return };
-        match self.modules.get_mut(&name) {
+        let Some(name) = module else { return };
+        match self.modules.get_mut(name) {
             Some(m) if m.hash != hash => {
                 m.hash = hash;
                 m.last_text_change = now;
             }
             Some(_) => {}
             None => {
-                self.modules
-                    .insert(name, Module { path: relative.to_owned(), last_save: 0, last_text_change: 0, hash });
+                self.modules.insert(
+                    name.to_owned(),
+                    Module { path: relative.to_owned(), last_save: 0, last_text_change: 0, hash },
+                );
             }
         }
     }
 
-    /// The text that was last synced as `relative` has artifacts now.
-    pub(crate) fn saved(&mut self, relative: &str) {
+    /// The text that was last synced as this module has artifacts now.
+    pub(crate) fn saved(&mut self, module: &str) {
         self.clock += 1;
         let now = self.clock;
-        if let Some(m) = module_name(Path::new(relative)).and_then(|name| self.modules.get_mut(&name)) {
+        if let Some(m) = self.modules.get_mut(module) {
             m.last_save = now;
         }
     }
@@ -117,26 +102,22 @@ impl History {
 mod tests {
     use super::*;
 
-    #[test]
-    fn module_names() {
-        assert_eq!(module_name(Path::new("Foo/Bar.lean")), Some("Foo.Bar".into()));
-        assert_eq!(module_name(Path::new("A.lean")), Some("A".into()));
-        assert_eq!(module_name(Path::new("/abs/A.lean")), None);
-        assert_eq!(module_name(Path::new("../A.lean")), None);
-        assert_eq!(module_name(Path::new("A.txt")), None);
+    /// Every file here is the module of its own name.
+    fn synced(h: &mut History, file: &str, hash: u64) {
+        h.synced(file, file.strip_suffix(".lean"), hash);
     }
 
     #[test]
     fn the_first_observation_is_a_baseline() {
         let imports = ["Low".to_owned(), "Other".to_owned()];
         let mut h = History::default();
-        h.synced("Top.lean", 1);
-        h.synced("Low.lean", 7);
+        synced(&mut h, "Top.lean", 1);
+        synced(&mut h, "Low.lean", 7);
         assert_eq!(h.stale_deps("Top.lean", &imports), []);
-        h.synced("Low.lean", 8);
+        synced(&mut h, "Low.lean", 8);
         let want = StaleDep { module: "Low".into(), path: "Low.lean".into(), needs_save: true };
         assert_eq!(h.stale_deps("Top.lean", &imports), [want]);
-        h.synced("Top.lean", 1);
+        synced(&mut h, "Top.lean", 1);
         assert_eq!(h.stale_deps("Top.lean", &imports), []);
     }
 
@@ -144,24 +125,24 @@ mod tests {
     fn a_save_is_news_to_importers_and_needs_no_other() {
         let imports = ["Low".to_owned()];
         let mut h = History::default();
-        h.synced("Top.lean", 1);
-        h.synced("Low.lean", 7);
-        h.synced("Low.lean", 8);
-        h.saved("Low.lean");
+        synced(&mut h, "Top.lean", 1);
+        synced(&mut h, "Low.lean", 7);
+        synced(&mut h, "Low.lean", 8);
+        h.saved("Low");
         assert!(!h.stale_deps("Top.lean", &imports)[0].needs_save);
-        h.synced("Top.lean", 1);
+        synced(&mut h, "Top.lean", 1);
         assert_eq!(h.stale_deps("Top.lean", &imports), []);
         assert_eq!(h.known("Low"), Some((8, false)));
-        h.synced("Low.lean", 9);
+        synced(&mut h, "Low.lean", 9);
         assert_eq!(h.known("Low"), Some((9, true)));
     }
 
     #[test]
     fn reopening_an_importer_does_not_hide_an_unsaved_dependency() {
         let mut h = History::default();
-        h.synced("Top.lean", 1);
-        h.synced("Low.lean", 7);
-        h.synced("Low.lean", 8);
+        synced(&mut h, "Top.lean", 1);
+        synced(&mut h, "Low.lean", 7);
+        synced(&mut h, "Low.lean", 8);
         h.closed("Top.lean");
         assert!(h.stale_deps("Top.lean", &["Low".to_owned()])[0].needs_save);
     }

@@ -185,7 +185,7 @@ async fn finish(
     saved: Saved,
 ) -> Result<(SaveResult, Document), ErrorBody> {
     doc.live.authority().trace(begun, &doc).await?;
-    doc.live.history().saved(&sync.path);
+    doc.live.history().saved(&target.module);
     doc.live.checkpointed(&doc.path, sync.version);
     let path = |file: &Option<WrittenFile>| file.as_ref().map(|f| f.path.clone());
     let result = SaveResult {

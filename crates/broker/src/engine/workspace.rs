@@ -74,6 +74,11 @@ impl Live {
         self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
     }
 
+    /// The module that a file is, as importers name it.
+    pub(crate) fn module_of(&self, path: &AbsPath) -> Option<String> {
+        self.project.module_of(path).map(|module| module.name.to_string())
+    }
+
     /// Whether `lake build` means anything here.
     pub(crate) fn has_lake(&self) -> bool {
         self.authority.is_lake()
