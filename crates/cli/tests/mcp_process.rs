@@ -1,6 +1,7 @@
 //! `lean-beam-mcp` as a process: what it takes to start, and that it is gone, with its children, whatever ends it.
 
-#![allow(clippy::print_stdout, reason = "figures and seeds, for who asks for them")]
+#![allow(clippy::print_stdout, reason = "figures, for who asks for them")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments are literals at the call")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,5 @@
 //! The client's end of a server.
 
-#![allow(clippy::needless_pass_by_value, reason = "arguments are literals at the call")]
-
 use std::time::Duration;
 
 use beam_base::CancelToken;

@@ -1,6 +1,7 @@
 //! A server over in-memory pipes, seen as raw lines; and a broker with scripted behaviour.
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments are literals at the call")]
 
 pub mod client;
 pub mod fake;
