@@ -1,7 +1,11 @@
 //! Tools on real Lean, through the whole server: every tool once, and the documentation's tour as it is written there.
 
 #[path = "../support/client.rs"]
-#[allow(dead_code, reason = "the raw-frame tests use the rest")]
+#[allow(
+    dead_code,
+    clippy::needless_pass_by_value,
+    reason = "the raw-frame tests use the rest, with values written out"
+)]
 mod client;
 
 mod every;
