@@ -110,6 +110,10 @@ impl Inner {
             }
             // What belongs to no package is Lean's own library, or does not exist; the latter Lean itself reports.
             let Some(path) = self.project.source_of(&module) else { continue };
+            // What Lake fetched is nobody's to edit and does not import the workspace; with it every barrier would look at all of Mathlib.
+            if path.relative_to(self.project.root()).is_some_and(|relative| relative.starts_with(".lake")) {
+                continue;
+            }
             let Some(known) = self.read(&module, path) else { continue };
             out.push(known.source);
             queue.extend(known.imports);
@@ -138,4 +142,34 @@ impl Inner {
 
 fn imported(text: &str) -> Vec<ModuleName> {
     imports_of(text).imports.into_iter().map(|import| import.module).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closure_holds_the_workspace_and_nothing_that_was_fetched() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = AbsPath::canonical(dir.path()).unwrap();
+        let write = |file: &str, text: &str| {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let lakefile = "[[require]]\nname = \"dep\"\ngit = \"x\"\n\n[[lean_lib]]\nname = \"A\"\nglobs = [\"A.+\"]\n";
+        write("lakefile.toml", lakefile);
+        write(".lake/packages/dep/lakefile.toml", "[[lean_lib]]\nname = \"Dep\"\n");
+        write(".lake/packages/dep/Dep.lean", "def d := 1\n");
+        write("A/Low.lean", "import Dep\n");
+        write("A/Mid.lean", "import A.Low\nimport Lean\n");
+        let project = Arc::new(Project::read(&root));
+        assert!(project.source_of(&ModuleName::parse("Dep").unwrap()).is_some());
+        let imports = Imports::new(project, Arc::new(Authority::Nobody), BuildPolicy::OnDemand);
+        let closure = |text| -> Vec<String> { imports.0.closure(text).into_iter().map(|s| s.module).collect() };
+        assert_eq!(closure("import A.Mid\nimport A.Mid\nimport A.None\n"), ["A.Low", "A.Mid"]);
+        // Read anew where it changed, however soon.
+        write("A/Mid.lean", "import Lean\n\n\n");
+        assert_eq!(closure("import A.Mid\n"), ["A.Mid"]);
+    }
 }
