@@ -130,3 +130,20 @@ async fn a_handle_lives_as_long_as_its_workspace() {
     assert_eq!(ask(&engine, with(None)).await["error"]["code"], "contentModified");
     engine.drain(std::time::Duration::from_secs(2)).await;
 }
+
+/// The root says which Lean answers, not which files may be looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_outside_the_root_is_named_absolutely_and_is_no_module() {
+    let p = crate::support::project::Project::new(|_| {}).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().canonicalize().unwrap().join("X.lean");
+    std::fs::write(&file, "example : True := by\n  trivial\n").unwrap();
+    let path = file.to_str().unwrap();
+    let synced = p.sync(path).await;
+    assert_eq!((&synced["ok"], &synced["result"]["path"]), (&json!(true), &json!(path)), "{synced}");
+    let probe =
+        json!({"op": "run_at", "path": path, "version": 1, "line": 1, "character": 2, "text": "exact True.intro"});
+    assert_eq!(p.ask(probe).await["result"]["success"], true);
+    assert_eq!(p.save(path).await["error"]["code"], "saveTargetNotModule");
+    p.drain().await;
+}
