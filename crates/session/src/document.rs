@@ -285,11 +285,10 @@ impl Document {
 
     /// Sends what stands in line, as far as the worker has room. Every step may have made some, so this follows each of them.
     fn advance_line(&mut self) {
-        if self.preparing.is_some() {
-            return;
-        }
         for must_stop in [true, false] {
-            while self.pending.in_flight(must_stop) < self.shared.config.max_in_flight
+            // Asked each time: the first of them may be the one that finds no worker and begins to prepare one, and goes back into the line.
+            while self.preparing.is_none()
+                && self.pending.in_flight(must_stop) < self.shared.config.max_in_flight
                 && let Some(request) = self.pending.take_next(must_stop)
             {
                 self.request(request);

@@ -215,3 +215,35 @@ async fn a_refused_build_starts_no_worker_until_it_is_not_refused() {
     fake.peer.reply(&request, Value::Null).await.unwrap();
     three.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_lost_with_a_line_behind_it_is_prepared_once() {
+    let (tx, mut works) = mpsc::unbounded_channel();
+    let mut h = Harness::with(false, |config| {
+        config.setup = Some(Arc::new(ByHand(Mutex::new(tx))));
+        config.max_in_flight = 1;
+    });
+    h.apply("A.lean", "import B").await;
+    works.recv().await.unwrap().done.send(SetupReport::default()).unwrap();
+    let (mut fake, _) = h.worker().await;
+    speak(&mut fake).await;
+    let lost = h.ask("A.lean", spec("x"));
+    let line = [h.ask("A.lean", spec("y")), h.ask("A.lean", spec("z")), h.ask("A.lean", spec("r").running_text())];
+    heard(&mut fake, "x").await;
+    heard(&mut fake, "r").await;
+    fake.die(Exit::Code(1));
+    exit_of(lost.await);
+    let work = works.recv().await.unwrap();
+    // The document goes on listening meanwhile.
+    assert_eq!(h.session.document(&path("A.lean")).await.unwrap().pending, 2);
+    work.done.send(SetupReport::default()).unwrap();
+    let (mut fresh, _) = h.worker().await;
+    let [y, z, r] = line;
+    for (method, pending) in [("y", y), ("z", z)] {
+        let request = heard(&mut fresh, method).await;
+        fresh.peer.reply(&request, Value::Null).await.unwrap();
+        pending.await.unwrap();
+    }
+    exit_of(r.await);
+    assert!(works.try_recv().is_err());
+}
