@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use beam_base::{AbsPath, uri};
 use beam_broker::qualify::{self, Qualifier};
-use beam_session::{CommandSpawn, RequestSpec, Session, SessionConfig, Snapshot, WorkerCommand};
+use beam_broker::worker_command;
+use beam_session::{CommandSpawn, RequestSpec, Session, SessionConfig, Snapshot};
 use beam_toolchain::{Choice, HostEnv, Silent};
 use serde_json::{Value, json};
 
@@ -125,14 +126,7 @@ fn program() -> Result<PathBuf, Failure> {
 
 async fn raw_worker(root: &AbsPath) -> Result<Session, Failure> {
     let launch = qualify::prepare(root, &HostEnv::capture(), &Choice::Auto, &Qualifier, &Silent)?.launch;
-    let command = WorkerCommand {
-        program: launch.program.as_os_str().to_owned(),
-        args: launch.args,
-        env: launch.env,
-        env_remove: launch.env_remove,
-        cwd: launch.cwd,
-    };
-    let session = Session::new(SessionConfig::new(root.clone(), 1, Arc::new(CommandSpawn(command))));
+    let session = Session::new(SessionConfig::new(root.clone(), 1, Arc::new(CommandSpawn(worker_command(launch)))));
     open(&session, root, TEXT).await?;
     probe(&session, root).await?;
     Ok(session)

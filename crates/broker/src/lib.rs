@@ -22,4 +22,4 @@ mod engine;
 pub mod feedback;
 pub mod qualify;
 
-pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure};
+pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure, worker_command};

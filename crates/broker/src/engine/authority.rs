@@ -10,13 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
 use beam_session::SetupLines;
-use beam_toolchain::project::{
-    Basis, BuildError, Builder, Mode, Module, ModuleStatus, Outcome, Project, SaveError, Saving, imports_of,
-};
+use beam_toolchain::project::{Basis, Builder, Ensured, Mode, Module, Outcome, Project, SaveError, Saving};
 use beam_toolchain::{HostEnv, Kind, WorkerLaunch};
 use beam_wire::{ErrorBody, FailureCode};
 
 use super::BuildPolicy;
+use super::diagnostics::FAILED_TO_BUILD;
 use super::imports::Stop;
 use super::lake::Lake;
 use super::ops::Document;
@@ -31,11 +30,11 @@ pub(crate) enum Authority {
     Nobody,
 }
 
-/// Our builder, and what it said about each document's imports last.
-#[derive(Debug)]
+/// Our builder, and what it said about each document's imports last. Clones are the same, for work that blocks.
+#[derive(Debug, Clone)]
 pub(crate) struct Own {
     builder: Arc<Builder>,
-    bases: Mutex<HashMap<AbsPath, Basis>>,
+    bases: Arc<Mutex<HashMap<AbsPath, Basis>>>,
 }
 
 /// What became of a document's imports.
@@ -45,6 +44,13 @@ pub(crate) struct Built {
     pub(crate) vouches: bool,
     pub(crate) problem: Option<String>,
     pub(crate) refused: Vec<String>,
+}
+
+impl Built {
+    /// They cannot be built. Lake's words first: what comes after them is a failure to build, whoever failed.
+    pub(super) fn failed(text: impl std::fmt::Display) -> Self {
+        Self { problem: Some(format!("{FAILED_TO_BUILD}\n{text}")), ..Self::default() }
+    }
 }
 
 impl Authority {
@@ -59,7 +65,7 @@ impl Authority {
                 sources.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
                 prepend(&mut launch, "LEAN_SRC_PATH", &sources);
                 let builder = Arc::new(Builder::new(&toolchain, Project::clone(project), env));
-                (Self::Builder(Own { builder, bases: Mutex::default() }), launch)
+                (Self::Builder(Own { builder, bases: Arc::default() }), launch)
             }
             Kind::Native => {
                 let authority = Lake::of(&prepared, project, env).map_or(Self::Nobody, Self::Lake);
@@ -99,20 +105,14 @@ impl Authority {
     /// Where the document's artifacts belong, if it may be saved.
     pub(crate) async fn target(&self, doc: &Document) -> Result<Target, TargetError> {
         match self {
-            Self::Builder(_) => {
-                let (live, path, shown) = (Arc::clone(&doc.live), doc.path.clone(), doc.shown());
+            Self::Builder(own) => {
+                let (own, path, shown) = (own.clone(), doc.path.clone(), doc.shown());
                 let text = Arc::clone(&doc.applied.text);
-                let look = move || match live.authority() {
-                    Self::Builder(own) => own.target(&path, &shown, &text),
-                    Self::Lake(_) | Self::Nobody => Err(TargetError::Other("the session has changed".to_owned())),
-                };
+                let look = move || own.target(&path, &shown, &text);
                 tokio::task::spawn_blocking(look).await.map_err(|e| TargetError::Other(e.to_string()))?
             }
             Self::Lake(lake) => lake.target(doc).await,
-            Self::Nobody => Err(TargetError::NotModule {
-                path: doc.shown(),
-                why: "the project has no lakefile, so nothing says what its modules are".to_owned(),
-            }),
+            Self::Nobody => Err(nobody(doc)),
         }
     }
 
@@ -120,52 +120,57 @@ impl Authority {
     pub(crate) async fn begin(&self, doc: &Document, target: &Target) -> Result<Begun, ErrorBody> {
         let shown = doc.shown();
         match self {
-            Self::Builder(_) => {
-                let (live, path) = (Arc::clone(&doc.live), doc.path.clone());
-                let stop = Stop::default();
+            Self::Builder(own) => {
+                let basis = own.basis(&doc.path);
+                let (own, path, stop) = (own.clone(), doc.path.clone(), Stop::default());
                 let stopped = stop.flag();
-                let begin = move || match live.authority() {
-                    Self::Builder(own) => own.begin(&path, &stopped),
-                    Self::Lake(_) | Self::Nobody => Err(SaveError::Cancelled),
-                };
-                match tokio::task::spawn_blocking(begin).await {
-                    Ok(Ok(saving)) => Ok(Begun::Own(Box::new(saving))),
+                match tokio::task::spawn_blocking(move || own.begin(&path, &stopped)).await {
+                    Ok(Ok(saving)) => Ok(Begun::Own(Box::new(saving), basis)),
                     Ok(Err(e)) => Err(save_failure(&shown, &e)),
                     Err(e) => {
                         Err(ErrorBody::new(FailureCode::InternalError, format!("beginning the save failed: {e}")))
                     }
                 }
             }
-            Self::Lake(_) | Self::Nobody => {
-                take_away(&target.trace).map(|()| Begun::Lake).map_err(|e| untouched(&shown, &e.to_string()))
-            }
+            Self::Lake(lake) => match take_away(&target.trace) {
+                Ok(()) => Ok(Begun::Lake(lake.clone())),
+                Err(e) => Err(untouched(&shown, &e.to_string())),
+            },
+            Self::Nobody => Err(nobody(doc).into()),
         }
     }
+}
 
-    /// Writes the trace that vouches for what was saved.
-    pub(crate) async fn trace(&self, begun: Begun, doc: &Document) -> Result<(), ErrorBody> {
-        match (self, begun) {
-            (Self::Builder(own), Begun::Own(saving)) => {
-                let basis = own.basis(&doc.path);
-                let text = Arc::clone(&doc.applied.text);
-                let record = move || saving.record(&text, basis.as_ref());
-                match tokio::task::spawn_blocking(record).await {
-                    Ok(Ok(_)) => Ok(()),
-                    Ok(Err(e)) => Err(save_failure(&doc.shown(), &e)),
-                    Err(e) => Err(untraced(&doc.shown(), &e.to_string())),
-                }
-            }
-            (Self::Lake(lake), Begun::Lake) => lake.trace(doc).await.map_err(|e| untraced(&doc.shown(), &e)),
-            _ => Err(untraced(&doc.shown(), "the session has changed")),
-        }
+fn nobody(doc: &Document) -> TargetError {
+    TargetError::NotModule {
+        path: doc.shown(),
+        why: "the project has no lakefile, so nothing says what its modules are".to_owned(),
     }
 }
 
 /// A save whose trace is gone and whose artifacts may be replaced.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    Own(Box<Saving>),
-    Lake,
+    /// With what the worker's imports were.
+    Own(Box<Saving>, Option<Basis>),
+    Lake(Lake),
+}
+
+impl Begun {
+    /// Writes the trace that vouches for what was saved.
+    pub(crate) async fn trace(self, doc: &Document) -> Result<(), ErrorBody> {
+        match self {
+            Self::Own(saving, basis) => {
+                let text = Arc::clone(&doc.applied.text);
+                match tokio::task::spawn_blocking(move || saving.record(&text, basis.as_ref())).await {
+                    Ok(Ok(_)) => Ok(()),
+                    Ok(Err(e)) => Err(save_failure(&doc.shown(), &e)),
+                    Err(e) => Err(untraced(&doc.shown(), &e.to_string())),
+                }
+            }
+            Self::Lake(lake) => lake.trace(doc).await.map_err(|e| untraced(&doc.shown(), &e)),
+        }
+    }
 }
 
 fn take_away(trace: &AbsPath) -> io::Result<()> {
@@ -237,7 +242,7 @@ impl Own {
                     Outcome::Cancelled => Built::default(),
                 }
             }
-            Err(e) => Built { problem: Some(not_built(&e)), ..Built::default() },
+            Err(e) => Built::failed(format_args!("error: {e}")),
         }
     }
 
@@ -249,14 +254,16 @@ impl Own {
             };
             TargetError::NotModule { path: shown.to_owned(), why }
         })?;
-        for import in imports_of(text).imports {
-            if let ModuleStatus::Stale { why } = self.builder.status(&import.module) {
-                return Err(TargetError::Stale {
-                    path: shown.to_owned(),
-                    what: format!("{}: {why}", import.module),
-                    hint: "save it or refresh this file",
-                });
-            }
+        // One look at all that the text imports. What else may be wrong with them is for the barrier to say.
+        let looked = self.builder.ensure(text, Mode::Never, &|_| {}, &|| false);
+        if let Ok(Ensured { outcome: Outcome::Refused { modules }, .. }) = looked
+            && let Some(first) = modules.first()
+        {
+            return Err(TargetError::Stale {
+                path: shown.to_owned(),
+                what: format!("{}: {}", first.module, first.why),
+                hint: "save it or refresh this file",
+            });
         }
         let (outputs, trace) = paths(&module).ok_or_else(|| TargetError::NotModule {
             path: shown.to_owned(),
@@ -275,11 +282,6 @@ impl Own {
         let module = self.builder.project().module_of(path).ok_or(SaveError::Cancelled)?;
         self.builder.begin_save(&module, stopped)
     }
-}
-
-fn not_built(e: &BuildError) -> String {
-    // Lake's words first: what comes after them is a failure to build, whoever failed.
-    format!("Failed to build module dependencies.\nerror: {e}")
 }
 
 /// Lake's places for the files of a module.

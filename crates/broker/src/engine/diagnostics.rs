@@ -9,9 +9,16 @@ use beam_wire::sync::Counts;
 use serde::Deserialize;
 use serde_json::Value;
 
+/// How Lake begins when a file's imports cannot be built.
+pub(super) const FAILED_TO_BUILD: &str = "Failed to build module dependencies.";
+
+/// Where Lean puts what it has to say about the imports.
+pub(super) const FIRST_LINE: Utf16Range =
+    Utf16Range { start: Utf16Pos { line: 0, character: 0 }, end: Utf16Pos { line: 1, character: 0 } };
+
 /// Texts with which Lean and Lake say that a file was judged against imports that are not there or out of date.
 const INCOMPLETE: [&str; 3] = [
-    "Failed to build module dependencies.",
+    FAILED_TO_BUILD,
     "error: target is out-of-date and needs to be rebuilt",
     "Imports are out of date and should be rebuilt",
 ];
@@ -100,10 +107,9 @@ pub fn is_setup_line(d: &StreamDiagnostic) -> bool {
         "Built",
         "Building",
     ];
-    let first_line = Utf16Range { start: Utf16Pos { line: 0, character: 0 }, end: Utf16Pos { line: 1, character: 0 } };
     let text = d.message.trim();
     d.severity == Some(3)
-        && d.range == first_line
+        && d.range == FIRST_LINE
         && MARKS.iter().any(|m| text.starts_with(m))
         && VERBS.iter().any(|v| text.contains(&format!(" {v} ")))
 }

@@ -18,7 +18,7 @@ use crate::qualify::Prepared;
 const LOOK: Duration = Duration::from_secs(600);
 
 /// Lake of one package.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Lake(Arc<Inner>);
 
 #[derive(Debug)]
@@ -78,10 +78,6 @@ impl Lake {
     /// What a text imports and Lake would have to build. Blocking.
     pub(crate) fn look(&self, path: &AbsPath, text: &str) -> Built {
         let header = imports_of(text);
-        let problem = |text: String| Built {
-            problem: Some(format!("Failed to build module dependencies.\n{text}")),
-            ..Built::default()
-        };
         match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK) {
             Ok(NativeBuild::UpToDate) => Built { vouches: true, ..Built::default() },
             Ok(NativeBuild::Needed { modules, .. }) => {
@@ -93,8 +89,8 @@ impl Lake {
                 };
                 Built { refused, ..Built::default() }
             }
-            Ok(NativeBuild::Failed { text }) => problem(text),
-            Err(e) => problem(e.to_string()),
+            Ok(NativeBuild::Failed { text }) => Built::failed(text),
+            Err(e) => Built::failed(e),
         }
     }
 }

@@ -37,7 +37,7 @@ use tokio_util::task::AbortOnDropHandle;
 use admission::{Admission, Admissions};
 pub use workspace::SetupFailure;
 use workspace::Workspace;
-pub(crate) use workspace::worker_command;
+pub use workspace::worker_command;
 use workspaces::Workspaces;
 pub use workspaces::{Dropped, Opened};
 

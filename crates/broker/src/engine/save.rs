@@ -54,38 +54,30 @@ pub(crate) struct Outputs {
 }
 
 /// What Lean wrote.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Saved {
+struct Saved {
     version: u64,
     text_hash: String,
     module: String,
-    pub(crate) written: Written,
+    written: Written,
 }
 
-/// The files, each with Lake's hash of its content.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
+/// The files that the answer names.
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Written {
-    pub(crate) olean: WrittenFile,
-    pub(crate) ilean: WrittenFile,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) olean_server: Option<WrittenFile>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) olean_private: Option<WrittenFile>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ir: Option<WrittenFile>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ir_sig: Option<WrittenFile>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) c: Option<WrittenFile>,
+struct Written {
+    olean: WrittenFile,
+    ilean: WrittenFile,
+    olean_server: Option<WrittenFile>,
+    olean_private: Option<WrittenFile>,
+    ir: Option<WrittenFile>,
+    c: Option<WrittenFile>,
 }
 
-/// One file that was written.
-#[derive(Debug, Clone, Deserialize, serde::Serialize)]
-pub(crate) struct WrittenFile {
-    pub(crate) path: String,
-    pub(crate) hash: String,
+#[derive(Debug, Deserialize)]
+struct WrittenFile {
+    path: String,
 }
 
 /// Why a target cannot be saved, as the authority sees it.
@@ -184,22 +176,23 @@ async fn finish(
     target: Target,
     saved: Saved,
 ) -> Result<(SaveResult, Document), ErrorBody> {
-    doc.live.authority().trace(begun, &doc).await?;
+    begun.trace(&doc).await?;
     doc.live.history().saved(&target.module);
     doc.live.checkpointed(&doc.path, sync.version);
-    let path = |file: &Option<WrittenFile>| file.as_ref().map(|f| f.path.clone());
+    let written = saved.written;
+    let path = |file: Option<WrittenFile>| file.map(|f| f.path);
     let result = SaveResult {
         path: sync.path.clone(),
         module: target.module,
         version: sync.version,
         source_hash: format!("{:016x}", lake_text_hash(doc.applied.hash)),
-        olean: saved.written.olean.path.clone(),
-        ilean: saved.written.ilean.path.clone(),
-        c: path(&saved.written.c).unwrap_or_default(),
+        olean: written.olean.path,
+        ilean: written.ilean.path,
+        c: path(written.c).unwrap_or_default(),
         trace: target.trace.to_string(),
-        olean_server: path(&saved.written.olean_server),
-        olean_private: path(&saved.written.olean_private),
-        ir: path(&saved.written.ir),
+        olean_server: path(written.olean_server),
+        olean_private: path(written.olean_private),
+        ir: path(written.ir),
         bc: None,
         sync: SyncResult { diagnostics: beam_wire::sync::Diagnostics { items: None, ..sync.diagnostics }, ..sync },
     };

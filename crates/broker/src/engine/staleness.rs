@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use beam_base::{AbsPath, Utf16Pos, Utf16Range};
+use beam_base::AbsPath;
 use beam_session::{ImportedSource, SetupReport};
 use beam_wire::StreamDiagnostic;
 
-use super::diagnostics::Naming;
+use super::diagnostics::{FIRST_LINE, Naming};
 use super::history::StaleDep;
 use super::workspace::Live;
 
@@ -101,13 +101,12 @@ fn hints(live: &Live, root: &AbsPath, relative: &str, direct: &[String], seen: O
 
 /// A diagnostic over the first line, where Lean puts those about imports.
 fn top(naming: &Naming, message: String) -> StreamDiagnostic {
-    let range = Utf16Range { start: Utf16Pos { line: 0, character: 0 }, end: Utf16Pos { line: 1, character: 0 } };
     StreamDiagnostic {
         path: naming.path.clone(),
         uri: naming.uri.clone(),
         version: None,
         severity: Some(1),
-        range,
+        range: FIRST_LINE,
         message,
         save_blocking: Some(true),
         completion_blocking: true,

@@ -336,7 +336,8 @@ fn index_roots(project: &Project, launch: &WorkerLaunch) -> IndexRoots {
 }
 
 /// The session crate must not see the toolchain crate, so somebody above both translates.
-pub(crate) fn worker_command(launch: WorkerLaunch) -> WorkerCommand {
+#[must_use]
+pub fn worker_command(launch: WorkerLaunch) -> WorkerCommand {
     WorkerCommand {
         program: launch.program.as_os_str().to_owned(),
         args: launch.args,

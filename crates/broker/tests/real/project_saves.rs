@@ -112,6 +112,13 @@ async fn what_cannot_be_saved_says_why() {
     assert_eq!(closing["error"]["code"], "invalidParams", "{closing}");
     let open = p.ask(json!({"op": "open_docs"})).await;
     assert!(open["result"].to_string().contains("App/Bad.lean"), "{open}");
+    // What it is built from is not whole any more.
+    assert_eq!(p.sync("App/Left.lean").await["ok"], true);
+    std::fs::remove_file(p.artifact("App/Base.olean")).unwrap();
+    let stale = p.save("App/Left.lean").await;
+    assert_eq!(stale["error"]["code"], "saveTraceStale", "{stale}");
+    assert!(stale["error"]["message"].as_str().unwrap().contains("App.Base"), "{stale}");
+    assert!(!p.artifact("App/Left.olean").exists());
     let args = p.save("Args.lean").await;
     assert!(args["error"]["data"]["reason"].as_str().unwrap().contains("maxRecDepth"), "{args}");
     assert_eq!(args["error"]["data"]["path"], "Args.lean");

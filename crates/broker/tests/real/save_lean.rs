@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use beam_base::{AbsPath, Deadline};
 use beam_broker::qualify::Qualifier;
+use beam_broker::worker_command;
 use beam_session::{
     CommandSpawn, RequestFailure, RequestSpec, Session, SessionConfig, Snapshot, WorkerCommand, lean_text_hash,
 };
@@ -155,14 +156,7 @@ fn lean() -> &'static Lean {
         let tc = beam_toolchain::resolve(&root, &env, &Choice::Embedded).unwrap();
         let ext = ensure_extension(&tc, &store, &env, &Qualifier, &Silent).unwrap();
         let launch = worker_launch(&tc, &ext, &root, &env).unwrap();
-        let command = WorkerCommand {
-            program: launch.program.as_os_str().to_owned(),
-            args: launch.args,
-            env: launch.env,
-            env_remove: launch.env_remove,
-            cwd: launch.cwd,
-        };
-        Lean { program: entry.lean().as_path().to_path_buf(), command }
+        Lean { program: entry.lean().as_path().to_path_buf(), command: worker_command(launch) }
     }
     // A thread of its own: qualifying a fresh install brings up a runtime, and the caller is inside one.
     LEAN.get_or_init(|| std::thread::spawn(make).join().unwrap())
