@@ -12,36 +12,16 @@ mod lifecycle;
 mod local;
 mod native;
 mod real;
+mod table;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     if std::env::var_os(env::FAKE).is_some() {
         return lean_beam::main(std::env::args_os(), &fake::Backstage);
     }
     let tests = [answers::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, native::TESTS, real::TESTS].concat();
-    let trials = tests
-        .into_iter()
-        .map(|(name, test)| {
-            Trial::test(name, move || {
-                test();
-                Ok(())
-            })
-        })
-        .collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-/// A test and its name.
-type Test = (&'static str, fn());
-
-/// A table of tests, named as their functions are.
-#[macro_export]
-macro_rules! tests {
-    ($($name:ident)*) => {
-        /// The tests of this file.
-        pub const TESTS: &[$crate::Test] = &[$((stringify!($name), $name as fn())),*];
-    };
+    table::run(&Arguments::from_args(), &tests)
 }

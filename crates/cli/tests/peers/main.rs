@@ -10,26 +10,17 @@
 mod npm;
 mod rust;
 mod site;
+#[path = "../cli/table.rs"]
+#[allow(unused_macros, reason = "the tables here are written out")]
+mod table;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let tests = [npm::TESTS, rust::TESTS].concat();
-    let trials = tests
-        .into_iter()
-        .map(|(name, test)| {
-            Trial::test(name, move || {
-                test();
-                Ok(())
-            })
-        })
-        .collect();
-    libtest_mimic::run(&args, trials).exit_code()
+    table::run(&args, &tests)
 }
-
-/// A test and its name.
-type Test = (&'static str, fn());

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::Test;
 use crate::site::Site;
+use crate::table::Test;
 
 /// The tests of this file.
 pub const TESTS: &[Test] = &[

@@ -14,8 +14,8 @@ use rmcp::{ClientHandler, ServiceError};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use crate::Test;
 use crate::site::Site;
+use crate::table::Test;
 
 /// The tests of this file.
 pub const TESTS: &[Test] = &[

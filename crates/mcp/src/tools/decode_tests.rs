@@ -1,27 +1,14 @@
 //! Arguments to requests: what every tool refuses, in which order, and what the broker is asked.
 
-use beam_base::AbsPath;
 use expect_test::expect;
 use serde_json::json;
 
 use super::super::schema::ReportKind;
 use super::super::table::{TOOLS, find};
+use super::super::testing::Project;
 use super::*;
 
-/// A project folder, alive as long as the test.
-struct Project(tempfile::TempDir);
-
 impl Project {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("lean-toolchain"), "").unwrap();
-        Self(dir)
-    }
-
-    fn root(&self) -> AbsPath {
-        AbsPath::canonical(self.0.path()).unwrap()
-    }
-
     fn workspace(&self) -> Value {
         json!({ "root": self.root() })
     }

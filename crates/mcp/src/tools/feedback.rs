@@ -108,23 +108,12 @@ mod tests {
 
     use super::super::schema::{Of, ReportKind, arguments};
     use super::super::table::find;
+    use super::super::testing::Project;
     use super::*;
 
     const TOOL: &str = "beam_feedback_report";
 
-    struct Project(tempfile::TempDir);
-
     impl Project {
-        fn new() -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join("lean-toolchain"), "").unwrap();
-            Self(dir)
-        }
-
-        fn root(&self) -> AbsPath {
-            AbsPath::canonical(self.0.path()).unwrap()
-        }
-
         fn call(&self, more: Value) -> Result<FeedbackCall, ToolError> {
             let mut arguments = json!({
                 "title": "Sync hangs", "summary": "s", "reproduction": "r", "expected": "e", "actual": "a",

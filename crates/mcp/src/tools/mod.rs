@@ -13,6 +13,8 @@ mod project;
 mod schema;
 mod shapes;
 mod table;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use bound::Limits;
 pub(crate) use decode::{Call, Decoded, decode};
