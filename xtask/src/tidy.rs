@@ -12,10 +12,11 @@ const FUNCTION_LINES: usize = 90;
 /// Which crate may depend on which of ours.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("lean", &["beam-base"]),
     ("wire", &["beam-base"]),
-    ("toolchain", &["beam-base"]),
-    ("session", &["beam-base"]),
-    ("broker", &["beam-base", "beam-session", "beam-toolchain", "beam-wire"]),
+    ("toolchain", &["beam-base", "beam-lean"]),
+    ("session", &["beam-base", "beam-lean"]),
+    ("broker", &["beam-base", "beam-lean", "beam-session", "beam-toolchain", "beam-wire"]),
     ("mcp", &["beam-base", "beam-broker", "beam-wire"]),
     ("cli", &["beam-base", "beam-broker", "beam-mcp", "beam-toolchain", "beam-wire"]),
     ("testkit", &["beam-base"]),

@@ -16,5 +16,5 @@ pub mod rpc;
 pub mod uri;
 
 pub use cancel::{CancelToken, Deadline};
-pub use path::AbsPath;
+pub use path::{AbsPath, PathError};
 pub use pos::{ByteOffset, DisplayPos, LineIndex, Utf16Pos, Utf16Range};

@@ -3,42 +3,70 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
-/// An absolute path (invariant B1). Not necessarily canonical: see [`AbsPath::canonical`].
+/// An absolute path in UTF-8 (invariant B1). Not necessarily canonical: see [`AbsPath::canonical`].
+///
+/// Every path of ours stands in a JSON answer sooner or later, so a path that is not UTF-8 is refused where it comes in.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "PathBuf", into = "PathBuf")]
-pub struct AbsPath(PathBuf);
+#[serde(try_from = "Utf8PathBuf", into = "Utf8PathBuf")]
+pub struct AbsPath(Utf8PathBuf);
 
-/// The path handed to [`AbsPath::new`] was relative.
+/// Why a path is no [`AbsPath`].
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` is not an absolute path", .0.display())]
-pub struct NotAbsolute(pub PathBuf);
+pub enum PathError {
+    /// It is relative.
+    #[error("`{0}` is not an absolute path")]
+    Relative(Utf8PathBuf),
+    /// It has bytes that are no UTF-8.
+    #[error("the path `{}` is not valid UTF-8; rename the file or folder", .0.display())]
+    NotUtf8(PathBuf),
+}
+
+impl From<PathError> for io::Error {
+    fn from(e: PathError) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, e)
+    }
+}
+
+/// The path as UTF-8, or the error that says it is not.
+///
+/// # Errors
+/// The path has bytes that are no UTF-8.
+pub fn utf8(path: impl Into<PathBuf>) -> Result<Utf8PathBuf, PathError> {
+    Utf8PathBuf::from_path_buf(path.into()).map_err(PathError::NotUtf8)
+}
 
 impl AbsPath {
     /// Takes an absolute path as it is.
-    pub fn new(path: impl Into<PathBuf>) -> Result<Self, NotAbsolute> {
-        let path = path.into();
-        if path.is_absolute() { Ok(Self(path)) } else { Err(NotAbsolute(path)) }
+    ///
+    /// # Errors
+    /// The path is relative, or not UTF-8.
+    pub fn new(path: impl Into<PathBuf>) -> Result<Self, PathError> {
+        Self::try_from(utf8(path)?)
     }
 
     /// Resolves links and `..` on the file system; the path must exist.
+    ///
+    /// # Errors
+    /// It does not exist, cannot be looked at, or leads to a place whose path is not UTF-8.
     pub fn canonical(path: impl AsRef<Path>) -> io::Result<Self> {
         // `canonicalize` of an existing path is absolute by its contract.
-        std::fs::canonicalize(path).map(Self)
+        Ok(Self(utf8(std::fs::canonicalize(path)?)?))
     }
 
     /// Makes a path absolute against `base` and removes `.` and `..` by text, without touching the file system.
     #[must_use]
-    pub fn resolve(base: &Self, path: impl AsRef<Path>) -> Self {
-        let mut out = PathBuf::new();
+    pub fn resolve(base: &Self, path: impl AsRef<Utf8Path>) -> Self {
+        let mut out = Utf8PathBuf::new();
         for part in base.0.join(path).components() {
             match part {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    // `/..` is `/`: popping the root is refused by `PathBuf` itself.
+                Utf8Component::CurDir => {}
+                Utf8Component::ParentDir => {
+                    // `/..` is `/`: popping the root is refused by `Utf8PathBuf` itself.
                     out.pop();
                 }
                 other => out.push(other),
@@ -48,13 +76,16 @@ impl AbsPath {
     }
 
     /// The process's current directory.
+    ///
+    /// # Errors
+    /// It is gone, or its path is not UTF-8.
     pub fn current_dir() -> io::Result<Self> {
-        std::env::current_dir().map(Self)
+        Ok(Self(utf8(std::env::current_dir()?)?))
     }
 
     /// Appends a relative path. An absolute argument replaces the path, as [`Path::join`] does.
     #[must_use]
-    pub fn join(&self, path: impl AsRef<Path>) -> Self {
+    pub fn join(&self, path: impl AsRef<Utf8Path>) -> Self {
         Self(self.0.join(path))
     }
 
@@ -71,25 +102,43 @@ impl AbsPath {
 
     /// The path relative to `root` if it lies in it, at a real directory boundary (`/a/proj2/x` is not below `/a/proj`).
     #[must_use]
-    pub fn relative_to(&self, root: &Self) -> Option<&Path> {
+    pub fn relative_to(&self, root: &Self) -> Option<&Utf8Path> {
         self.0.strip_prefix(&root.0).ok()
     }
 
     /// Relative to `root` when inside it, else the absolute path: how paths are shown to people.
     #[must_use]
     pub fn display_in(&self, root: &Self) -> String {
-        self.relative_to(root).unwrap_or(&self.0).display().to_string()
+        self.relative_to(root).unwrap_or(&self.0).to_string()
     }
 
     /// The borrowed path.
     #[must_use]
     pub fn as_path(&self) -> &Path {
+        self.0.as_std_path()
+    }
+
+    /// The borrowed path, as UTF-8.
+    #[must_use]
+    pub fn as_utf8_path(&self) -> &Utf8Path {
         &self.0
+    }
+
+    /// The path's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
     }
 }
 
 impl AsRef<Path> for AbsPath {
     fn as_ref(&self) -> &Path {
+        self.0.as_std_path()
+    }
+}
+
+impl AsRef<Utf8Path> for AbsPath {
+    fn as_ref(&self) -> &Utf8Path {
         &self.0
     }
 }
@@ -103,26 +152,32 @@ impl AsRef<OsStr> for AbsPath {
 impl std::ops::Deref for AbsPath {
     type Target = Path;
     fn deref(&self) -> &Path {
-        &self.0
+        self.0.as_std_path()
     }
 }
 
-impl TryFrom<PathBuf> for AbsPath {
-    type Error = NotAbsolute;
-    fn try_from(path: PathBuf) -> Result<Self, NotAbsolute> {
-        Self::new(path)
+impl TryFrom<Utf8PathBuf> for AbsPath {
+    type Error = PathError;
+    fn try_from(path: Utf8PathBuf) -> Result<Self, PathError> {
+        if path.is_absolute() { Ok(Self(path)) } else { Err(PathError::Relative(path)) }
     }
 }
 
-impl From<AbsPath> for PathBuf {
+impl From<AbsPath> for Utf8PathBuf {
     fn from(path: AbsPath) -> Self {
         path.0
     }
 }
 
+impl From<AbsPath> for PathBuf {
+    fn from(path: AbsPath) -> Self {
+        path.0.into()
+    }
+}
+
 impl fmt::Display for AbsPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(f)
+        self.0.fmt(f)
     }
 }
 
@@ -146,6 +201,14 @@ mod tests {
         assert!(AbsPath::new("a/b").is_err());
         assert!(serde_json::from_str::<AbsPath>("\"a/b\"").is_err());
         assert_eq!(serde_json::from_str::<AbsPath>("\"/a/b\"").unwrap(), abs("/a/b"));
+    }
+
+    #[test]
+    fn b1_paths_that_are_not_utf8_are_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(OsStr::from_bytes(b"/a/\xff"));
+        let error = AbsPath::new(path).unwrap_err();
+        assert!(matches!(error, PathError::NotUtf8(_)), "{error}");
     }
 
     #[test]

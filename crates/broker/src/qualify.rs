@@ -228,7 +228,7 @@ async fn views(p: &Probe<'_>) -> Result<(), String> {
     )?;
     let b = p.barrier().await?;
     let verdict = &b["saveReadiness"];
-    let hash = format!("{:016x}", beam_session::lean_text_hash(TEXT));
+    let hash = format!("{:016x}", beam_lean::lean_text_hash(TEXT));
     expect(
         "the barrier must see the error and this text",
         verdict["saveReady"] == false && verdict["textHash"] == hash.as_str(),

@@ -4,12 +4,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use beam_wire::field;
 use beam_wire::request::GoalsMode;
 use beam_wire::verb::{Arg, VerbSpec};
 use beam_wire::{Backend, Op};
+use camino::Utf8PathBuf;
 
 use crate::help::Topic;
 use crate::mcp::{self, McpArgs};
@@ -29,7 +30,7 @@ pub enum ArgError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Globals {
     /// `--root PATH`
-    pub root: Option<PathBuf>,
+    pub root: Option<Utf8PathBuf>,
     /// `--port N`
     pub port: Option<u16>,
     /// `--idle SECONDS`; zero means never.
@@ -49,7 +50,7 @@ pub enum Wish {
     /// The installed embedded one.
     Embedded,
     /// This `lean`.
-    Lean(PathBuf),
+    Lean(Utf8PathBuf),
 }
 
 /// What is to be done.
@@ -74,7 +75,7 @@ pub enum Command {
     /// `quickstart [--dir DIR] [--toolchain auto|embedded]`
     Quickstart {
         /// `--dir`
-        dir: Option<PathBuf>,
+        dir: Option<Utf8PathBuf>,
         /// `--toolchain`, here or before the command.
         toolchain: Option<Wish>,
     },
@@ -126,7 +127,7 @@ pub enum ToolchainCommand {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DaemonArgs {
     /// `--root`, required.
-    pub root: PathBuf,
+    pub root: Utf8PathBuf,
     /// `--workspace-id`, required.
     pub workspace_id: String,
     /// `--port`
@@ -140,7 +141,7 @@ pub struct DaemonArgs {
     /// `--config-hash`: what the client will look for.
     pub config_hash: Option<String>,
     /// `--control-dir`: the client's `BEAM_CONTROL_DIR`, made absolute there.
-    pub control_dir: Option<PathBuf>,
+    pub control_dir: Option<Utf8PathBuf>,
 }
 
 /// Arguments of `beam-client`.
@@ -151,7 +152,7 @@ pub struct ClientArgs {
     /// The request.
     pub request: Json,
     /// `--socket PATH`: this daemon, whatever the project's registry says.
-    pub socket: Option<PathBuf>,
+    pub socket: Option<Utf8PathBuf>,
 }
 
 /// Where a JSON argument comes from.
@@ -162,7 +163,7 @@ pub enum Json {
     /// `-`
     Stdin,
     /// `--handle-file PATH`
-    File(PathBuf),
+    File(Utf8PathBuf),
 }
 
 /// Where a text comes from.
@@ -171,7 +172,7 @@ pub enum Text {
     /// `--stdin`
     Stdin,
     /// `--text-file PATH`
-    File(PathBuf),
+    File(Utf8PathBuf),
     /// Words, joined by one blank.
     Argv(String),
 }
@@ -230,12 +231,12 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, tool: Tool) -> Result<(Gl
         match name {
             "-h" | "--help" => return Ok((globals, Command::Help(Topic::All))),
             "--version" => return Ok((globals, Command::Version)),
-            "--root" => globals.root = Some(PathBuf::from(value(name, inline, &mut rest)?)),
+            "--root" => globals.root = Some(utf8_path(value(name, inline, &mut rest)?)?),
             "--port" => globals.port = Some(port(&value(name, inline, &mut rest)?)?),
             "--idle" => globals.idle = Some(number("--idle", &value(name, inline, &mut rest)?)?),
-            "--toolchain" => globals.toolchain = Some(wish(value(name, inline, &mut rest)?)),
+            "--toolchain" => globals.toolchain = Some(wish(value(name, inline, &mut rest)?)?),
             "--no-build" if inline.is_none() => globals.no_build = true,
-            "--socket" if tool == Tool::Client => socket = Some(PathBuf::from(value(name, inline, &mut rest)?)),
+            "--socket" if tool == Tool::Client => socket = Some(utf8_path(value(name, inline, &mut rest)?)?),
             _ => return Err(usage(format!("unknown option {first}"))),
         }
     }
@@ -270,7 +271,7 @@ fn command(name: &str, mut rest: Rest) -> Result<Command, ArgError> {
         "mcp" => return mcp::parse(rest),
         "client" => {
             let socket = match take_if(&mut rest, &["--socket"]) {
-                Some(_) => Some(PathBuf::from(value("--socket", None, &mut rest)?)),
+                Some(_) => Some(utf8_path(value("--socket", None, &mut rest)?)?),
                 None => None,
             };
             let what = rest.pop_front().unwrap_or_default();
@@ -397,7 +398,7 @@ fn option(next: &OsStr, options: &[Arg], rest: &mut Rest, given: &mut Given) -> 
 fn json(rest: &mut Rest, arg: Arg, from_file: bool) -> Result<Json, ArgError> {
     let next = rest.pop_front().ok_or_else(|| usage(format!("missing {}", arg.usage())))?;
     if from_file && next == "--handle-file" {
-        return Ok(Json::File(PathBuf::from(value("--handle-file", None, rest)?)));
+        return Ok(Json::File(utf8_path(value("--handle-file", None, rest)?)?));
     }
     if next == "-" {
         return Ok(Json::Stdin);
@@ -422,7 +423,7 @@ fn text(rest: &mut Rest) -> Result<Option<Text>, ArgError> {
         }
         Some("--text-file") => {
             rest.pop_front();
-            let path = PathBuf::from(value("--text-file", None, rest)?);
+            let path = utf8_path(value("--text-file", None, rest)?)?;
             alone(rest, "--text-file PATH")?;
             return Ok(Some(Text::File(path)));
         }
@@ -452,7 +453,7 @@ fn words(rest: &Rest, name: &str) -> Result<String, ArgError> {
     Ok(words.join(" "))
 }
 
-fn client(name: &str, mut rest: Rest, socket: Option<PathBuf>) -> Result<Command, ArgError> {
+fn client(name: &str, mut rest: Rest, socket: Option<Utf8PathBuf>) -> Result<Command, ArgError> {
     let stream = match name {
         "request" => false,
         "request-stream" => true,
@@ -487,8 +488,8 @@ fn quickstart(rest: &mut Rest) -> Result<Command, ArgError> {
     let (mut dir, mut toolchain) = (None, None);
     while let Some(name) = take_if(rest, &["--dir", "--toolchain"]) {
         match name.to_str() {
-            Some("--dir") => dir = Some(PathBuf::from(value("--dir", None, rest)?)),
-            _ => toolchain = Some(wish(value("--toolchain", None, rest)?)),
+            Some("--dir") => dir = Some(utf8_path(value("--dir", None, rest)?)?),
+            _ => toolchain = Some(wish(value("--toolchain", None, rest)?)?),
         }
     }
     Ok(Command::Quickstart { dir, toolchain })
@@ -504,13 +505,13 @@ fn daemon(rest: &mut Rest) -> Result<Command, ArgError> {
         }
         let taken = value(&name, None, rest)?;
         match name.as_str() {
-            "--root" => args.root = PathBuf::from(taken),
+            "--root" => args.root = utf8_path(taken)?,
             "--workspace-id" => args.workspace_id = utf8(&taken, "--workspace-id")?.to_owned(),
             "--port" => args.port = Some(port(&taken)?),
             "--idle" => args.idle = Some(number("--idle", &taken)?),
-            "--toolchain" => args.toolchain = Some(wish(taken)),
+            "--toolchain" => args.toolchain = Some(wish(taken)?),
             "--config-hash" => args.config_hash = Some(utf8(&taken, "--config-hash")?.to_owned()),
-            "--control-dir" => args.control_dir = Some(PathBuf::from(taken)),
+            "--control-dir" => args.control_dir = Some(utf8_path(taken)?),
             _ => return Err(usage(format!("daemon: unknown option {name}"))),
         }
     }
@@ -530,12 +531,18 @@ fn backend(word: Option<OsString>) -> Backend {
     if word.is_some_and(|w| w == "rocq") { Backend::Rocq } else { Backend::Lean }
 }
 
-pub(crate) fn wish(word: OsString) -> Wish {
-    match word.to_str() {
-        Some("auto") => Wish::Auto,
-        Some("embedded") => Wish::Embedded,
-        _ => Wish::Lean(PathBuf::from(word)),
-    }
+pub(crate) fn wish(word: OsString) -> Result<Wish, ArgError> {
+    let word = utf8_path(word)?;
+    Ok(match word.as_str() {
+        "auto" => Wish::Auto,
+        "embedded" => Wish::Embedded,
+        _ => Wish::Lean(word),
+    })
+}
+
+/// A path that was given. Every path stands in an answer sooner or later, so one that is not UTF-8 is refused here.
+fn utf8_path(word: OsString) -> Result<Utf8PathBuf, ArgError> {
+    beam_base::path::utf8(word).map_err(|e| ArgError::Value(e.to_string()))
 }
 
 /// An option's value, behind its equals sign or as the next argument.

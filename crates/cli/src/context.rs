@@ -1,6 +1,5 @@
 //! What a command starts from: environment, current directory, global options; and what follows from them.
 
-use std::path::Path;
 use std::time::Duration;
 
 use beam_base::AbsPath;
@@ -60,7 +59,7 @@ impl Context {
             Some(explicit) => root::check(&self.cwd.join(explicit), backend)?,
             None => root::find(&self.cwd, backend)?,
         };
-        utf8(&root)
+        Ok(root)
     }
 
     /// The project of a command that is about a daemon, whatever it proves with: Lean's markers first, then Rocq's.
@@ -72,7 +71,7 @@ impl Context {
                 Err(lean) => root::find(&self.cwd, RootBackend::Rocq).map_err(|_| lean)?,
             },
         };
-        utf8(&root)
+        Ok(root)
     }
 
     /// Where the project's daemon keeps its files.
@@ -80,7 +79,10 @@ impl Context {
     pub fn control(&self, root: &AbsPath) -> Control {
         let dir = |name| self.env.var_os(name).and_then(|d| AbsPath::new(d).ok());
         let host = HostPaths {
-            control_dir: self.env.var_os("BEAM_CONTROL_DIR").map(|d| AbsPath::resolve(&self.cwd, Path::new(d))),
+            control_dir: self
+                .env
+                .var_os("BEAM_CONTROL_DIR")
+                .and_then(|d| Some(AbsPath::resolve(&self.cwd, d.to_str()?))),
             runtime_dir: dir("XDG_RUNTIME_DIR"),
             tmp_dir: dir("TMPDIR"),
         };
@@ -104,10 +106,10 @@ impl Context {
     /// `--toolchain`, else `BEAM_TOOLCHAIN`, else automatic.
     #[must_use]
     pub fn wish(&self) -> Wish {
-        self.globals.toolchain.clone().unwrap_or_else(|| match self.env.var_os("BEAM_TOOLCHAIN") {
+        self.globals.toolchain.clone().unwrap_or_else(|| match self.env.var("BEAM_TOOLCHAIN") {
             None => Wish::Auto,
-            Some(word) if word == "auto" => Wish::Auto,
-            Some(word) if word == "embedded" => Wish::Embedded,
+            Some("auto") => Wish::Auto,
+            Some("embedded") => Wish::Embedded,
             Some(path) => Wish::Lean(path.into()),
         })
     }
@@ -165,9 +167,9 @@ impl Context {
         if let Some(port) = self.globals.port {
             option("--port", port.to_string().into());
         }
-        if let Some(base) = self.env.var_os("BEAM_CONTROL_DIR") {
+        if let Some(base) = self.env.var("BEAM_CONTROL_DIR") {
             // The daemon lives in the root: a relative path would mean another place there.
-            option("--control-dir", AbsPath::resolve(&self.cwd, Path::new(base)).as_path().into());
+            option("--control-dir", AbsPath::resolve(&self.cwd, base).as_path().into());
         }
         if no_build {
             args.push("--no-build".into());
@@ -189,14 +191,6 @@ impl Context {
         let pinned = self.env.var("ELAN_TOOLCHAIN").unwrap_or_default();
         let build = if self.no_build()? { "never" } else { "auto" };
         Ok(format!("{}\0{}\0{store}\0{pinned}\0{build}", self.choice_text(), blake3::hash(&file).to_hex()))
-    }
-}
-
-/// Requests carry the root as text.
-fn utf8(root: &AbsPath) -> Result<AbsPath, CliError> {
-    match root.as_path().to_str() {
-        Some(_) => Ok(root.clone()),
-        None => Err(CliError::Value(format!("the workspace root is not valid UTF-8: {root}"))),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
     let _by_hand = rustix::process::setsid();
     logging(ctx);
     let root = AbsPath::canonical(ctx.cwd.join(&args.root))
-        .map_err(|source| CliError::RootDoesNotResolve { path: args.root.clone(), source })?;
+        .map_err(|source| CliError::RootDoesNotResolve { path: args.root.clone().into(), source })?;
     let host = HostPaths {
         control_dir: args.control_dir.as_ref().map(|d| AbsPath::resolve(&ctx.cwd, d)),
         runtime_dir: variable(ctx, "XDG_RUNTIME_DIR"),
@@ -34,7 +34,7 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
     let toolchain = match &wish {
         Wish::Auto => "auto".to_owned(),
         Wish::Embedded => "embedded".to_owned(),
-        Wish::Lean(path) => path.display().to_string(),
+        Wish::Lean(path) => path.to_string(),
     };
     let daemon_bin = std::env::current_exe().ok().and_then(|p| AbsPath::new(p).ok());
     let executable = daemon_bin.as_ref().map(ToString::to_string).unwrap_or_default();

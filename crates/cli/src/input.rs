@@ -1,10 +1,10 @@
 //! Texts, handles and other JSON that arguments point to: reads files and standard input.
 
 use std::io::Read;
-use std::path::Path;
 
 use beam_base::AbsPath;
 use beam_wire::Handle;
+use camino::Utf8Path;
 use serde_json::Value;
 
 use crate::args::{Json, Text};
@@ -24,7 +24,7 @@ pub fn text(source: &Text, cwd: &AbsPath) -> Result<Taken, CliError> {
     match source {
         Text::Stdin => Ok(Taken { text: stdin("the text")?, source: "stdin".to_owned() }),
         Text::File(path) => {
-            let source = format!("text-file:{}", path.display());
+            let source = format!("text-file:{}", path);
             Ok(Taken { text: file(path, cwd, "the text")?, source })
         }
         Text::Argv(words) => Ok(Taken { text: words.clone(), source: "argv".to_owned() }),
@@ -83,10 +83,10 @@ fn stdin(what: &str) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| CliError::Value(format!("{what} from standard input is not valid UTF-8")))
 }
 
-fn file(path: &Path, cwd: &AbsPath, what: &str) -> Result<String, CliError> {
+fn file(path: &Utf8Path, cwd: &AbsPath, what: &str) -> Result<String, CliError> {
     let bytes = std::fs::read(cwd.join(path))
-        .map_err(|source| CliError::Input { what: format!("{what} from {}", path.display()), source })?;
-    String::from_utf8(bytes).map_err(|_| CliError::Value(format!("{what} in {} is not valid UTF-8", path.display())))
+        .map_err(|source| CliError::Input { what: format!("{what} from {path}"), source })?;
+    String::from_utf8(bytes).map_err(|_| CliError::Value(format!("{what} in {path} is not valid UTF-8")))
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub fn run(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
     }
     let mut ctx = ctx.clone();
     if let Some(word) = &args.lean_cmd {
-        ctx.globals.toolchain = Some(args::wish(word.clone()));
+        ctx.globals.toolchain = Some(args::wish(word.clone())?);
     }
     match &args.self_check {
         Some(file) => check(&ctx, args, file.as_os_str()),

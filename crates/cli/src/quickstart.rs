@@ -4,13 +4,14 @@
 //! The commands are real processes of this program: what is shown is what a user would see.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use beam_base::AbsPath;
 use beam_toolchain::admission::{Admission, Registries};
 use beam_toolchain::embedded;
 use beam_toolchain::{Choice, Found, Kind, ResolveError, Store, Toolchain};
+use camino::Utf8Path;
 use serde_json::Value;
 
 use crate::args::Wish;
@@ -27,7 +28,7 @@ const FILE: &str = "Example.lean";
 const AT: [&str; 2] = ["1", "2"];
 
 /// Runs it.
-pub fn run(ctx: &Context, dir: Option<&Path>, wish: Option<Wish>) -> Result<Ending, CliError> {
+pub fn run(ctx: &Context, dir: Option<&Utf8Path>, wish: Option<Wish>) -> Result<Ending, CliError> {
     let mut ctx = ctx.clone();
     if wish.is_some() {
         ctx.globals.toolchain = wish;
@@ -58,7 +59,7 @@ pub fn run(ctx: &Context, dir: Option<&Path>, wish: Option<Wish>) -> Result<Endi
 }
 
 /// The folder of the example: the one that was named, or a new one among the temporary ones.
-fn folder(ctx: &Context, dir: Option<&Path>) -> Result<AbsPath, CliError> {
+fn folder(ctx: &Context, dir: Option<&Utf8Path>) -> Result<AbsPath, CliError> {
     let made = |what: &AbsPath, e: std::io::Error| {
         CliError::Quickstart(format!("cannot make {what}: {e}; name another folder with --dir"))
     };

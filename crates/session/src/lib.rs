@@ -36,7 +36,6 @@
 mod config;
 mod document;
 mod error;
-mod hash;
 mod ilean;
 mod library;
 mod life;
@@ -55,7 +54,6 @@ mod worker;
 
 pub use config::{BuildMode, SessionConfig};
 pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
-pub use hash::{lake_text_hash, lean_text_hash, normalize_newlines};
 pub use library::IndexRoots;
 pub use life::{WorkerState, WorkerSummary};
 pub use mirror::{Applied, Seq, Snapshot};

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use beam_base::{AbsPath, Utf16Range, uri};
+use beam_lean::ModuleName;
 
 use crate::ilean::{self, Ident, Places};
 
@@ -33,50 +34,15 @@ impl IndexRoots {
 
     /// The source file of a module, if there is one.
     fn source_of(&self, module: &str) -> Option<AbsPath> {
-        let relative = module_path(module)?;
+        let relative = ModuleName::parse(module)?.path("lean")?;
         self.sources.iter().map(|root| root.join(&relative)).find(|path| path.is_file())
     }
 
     /// The module a source file would be, going by its place.
     pub(crate) fn module_of(&self, source: &AbsPath) -> Option<String> {
         let relative = self.sources.iter().find_map(|root| source.relative_to(root))?;
-        let mut parts = Vec::new();
-        for part in relative.with_extension("").iter() {
-            parts.push(escaped(part.to_str()?));
-        }
-        (relative.extension()? == "lean").then(|| parts.join("."))
+        Some(ModuleName::of_path(relative)?.to_string())
     }
-}
-
-/// `A.«b-c»` as `A/b-c.lean`.
-fn module_path(module: &str) -> Option<PathBuf> {
-    let mut path = PathBuf::new();
-    let mut rest = module;
-    loop {
-        let (part, after) = match rest.strip_prefix('«') {
-            Some(quoted) => quoted.split_once('»')?,
-            None => rest.split_at(rest.find('.').unwrap_or(rest.len())),
-        };
-        // A module name comes out of a file; it must not lead out of the folder.
-        if part.is_empty() || part == ".." || part.contains('/') {
-            return None;
-        }
-        path.push(part);
-        match after.strip_prefix('.') {
-            Some(more) => rest = more,
-            None if after.is_empty() => break,
-            None => return None,
-        }
-    }
-    let mut file = path.into_os_string();
-    file.push(".lean");
-    Some(file.into())
-}
-
-fn escaped(part: &str) -> String {
-    let plain = part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '\'')
-        && !part.starts_with(|c: char| c.is_ascii_digit());
-    if plain { part.to_owned() } else { format!("«{part}»") }
 }
 
 /// Where an identifier stands in one file.
@@ -247,7 +213,8 @@ mod tests {
             ("A.«b", None),
             ("", None),
         ] {
-            assert_eq!(module_path(module), path.map(PathBuf::from), "{module}");
+            let found = ModuleName::parse(module).and_then(|name| name.path("lean"));
+            assert_eq!(found.as_deref().map(camino::Utf8Path::as_str), path, "{module}");
         }
         let root = AbsPath::new("/p").unwrap();
         let roots = IndexRoots { ileans: vec![], sources: vec![root.clone()] };

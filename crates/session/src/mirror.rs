@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::hash::{lean_text_hash, normalize_newlines};
+use beam_lean::{lean_text_hash, normalize_newlines};
 
 /// When a file read began, relative to other reads of this session. Taken *before* the read (R1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -76,7 +76,7 @@ pub struct DocumentInfo {
     pub uri: String,
     /// Tracked version.
     pub version: u64,
-    /// [`crate::lean_text_hash`] of the tracked text.
+    /// [`beam_lean::lean_text_hash`] of the tracked text.
     pub hash: u64,
     /// Modification time of the file when it was last read.
     pub mtime: Option<SystemTime>,

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::document::ToDocument;
-use crate::hash::{lean_text_hash, normalize_newlines};
 use crate::process::BoxFuture;
+use beam_lean::{lean_text_hash, normalize_newlines};
 
 /// No file system keeps coarser times.
 const GRANULARITY: Duration = Duration::from_secs(2);

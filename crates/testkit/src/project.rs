@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use beam_base::AbsPath;
+use camino::Utf8Path;
 use tempfile::TempDir;
 
 use crate::fixture::Fixture;
@@ -41,12 +41,12 @@ impl TempProject {
 
     /// A path in it.
     #[must_use]
-    pub fn path(&self, name: impl AsRef<Path>) -> AbsPath {
+    pub fn path(&self, name: impl AsRef<Utf8Path>) -> AbsPath {
         self.root.join(name)
     }
 
     /// Writes a file, making the folders it needs.
-    pub fn write(&self, name: impl AsRef<Path>, text: impl AsRef<[u8]>) -> io::Result<AbsPath> {
+    pub fn write(&self, name: impl AsRef<Utf8Path>, text: impl AsRef<[u8]>) -> io::Result<AbsPath> {
         let path = self.path(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;

@@ -40,9 +40,9 @@ pub enum StoreError {
     /// Nothing says where the store is.
     #[error("no place for the store: set LEAN_BEAM_HOME, XDG_DATA_HOME or HOME to an absolute path")]
     NoHome,
-    /// `LEAN_BEAM_HOME` is relative.
-    #[error("LEAN_BEAM_HOME is `{0}`, which is not an absolute path")]
-    RelativeHome(String),
+    /// `LEAN_BEAM_HOME` is relative, or not UTF-8.
+    #[error("LEAN_BEAM_HOME cannot be used: {0}")]
+    BadHome(String),
     /// The id names nothing.
     #[error("the store has no entry `{0}`; `lean-beam toolchain list` shows what it has")]
     Unknown(String),
@@ -105,8 +105,8 @@ impl Shape {
     pub(crate) fn of(dir: &AbsPath, manifest: &str) -> Result<Self, FsError> {
         let mut files = Vec::new();
         walk(dir, &mut |path, len| {
-            let rel = path.relative_to(dir).unwrap_or(path).to_path_buf();
-            if rel != Path::new(manifest) {
+            let rel = path.relative_to(dir).unwrap_or(path.as_utf8_path()).to_path_buf();
+            if rel != manifest {
                 files.push((rel, len));
             }
         })?;
@@ -114,7 +114,7 @@ impl Shape {
         let mut hash = blake3::Hasher::new();
         let mut bytes = 0;
         for (rel, len) in &files {
-            hash.update(rel.as_os_str().as_encoded_bytes());
+            hash.update(rel.as_str().as_bytes());
             hash.update(&[0]);
             hash.update(&len.to_le_bytes());
             bytes += len;
@@ -127,7 +127,7 @@ impl Shape {
 pub(crate) fn walk(dir: &AbsPath, f: &mut dyn FnMut(&AbsPath, u64)) -> Result<(), FsError> {
     for entry in std::fs::read_dir(dir).map_err(FsError::at("read the folder", dir))? {
         let entry = entry.map_err(FsError::at("read the folder", dir))?;
-        let path = dir.join(entry.file_name());
+        let path = AbsPath::new(entry.path()).map_err(|e| FsError::at("look at", dir)(e.into()))?;
         let meta = entry.metadata().map_err(FsError::at("look at", &path))?;
         if meta.is_dir() {
             walk(&path, f)?;
@@ -255,7 +255,7 @@ impl Store {
     /// Finds the store's folder in the environment; it need not exist yet.
     pub fn open(env: &HostEnv) -> Result<Self, StoreError> {
         if let Some(home) = env.var_os("LEAN_BEAM_HOME") {
-            let home = AbsPath::new(home).map_err(|e| StoreError::RelativeHome(e.0.display().to_string()))?;
+            let home = AbsPath::new(home).map_err(|e| StoreError::BadHome(e.to_string()))?;
             return Ok(Self { home });
         }
         // A relative XDG_DATA_HOME is to be ignored, says its specification.

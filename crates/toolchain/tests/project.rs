@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use beam_base::AbsPath;
-use beam_toolchain::project::{
-    BuildError, Builder, Ensured, Mode, ModuleName, ModuleStatus, Outcome, Project, SaveError, Why, imports_of,
-};
+use beam_lean::{ModuleName, imports_of};
+use beam_toolchain::project::{BuildError, Builder, Ensured, Mode, ModuleStatus, Outcome, Project, SaveError, Why};
 use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
 use beam_toolchain::{Choice, HostEnv, Silent, Store, Toolchain, ensure_extension, resolve, worker_launch};
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
-use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport, lean_text_hash, normalize_newlines};
-use beam_toolchain::project::{ModuleName, Project, imports_of};
+use beam_lean::{ModuleName, imports_of, lean_text_hash, normalize_newlines};
+use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport};
+use beam_toolchain::project::Project;
 
 use super::BuildPolicy;
 use super::authority::Authority;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beam_base::AbsPath;
+use beam_lean::imports_of;
 use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
-use beam_toolchain::project::{NativeBuild, Project, imports_of, native_needs_build};
+use beam_toolchain::project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
 use super::authority::Built;

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use beam_base::AbsPath;
-use beam_session::{RequestSpec, lake_text_hash};
+use beam_lean::lake_text_hash;
+use beam_session::RequestSpec;
 use beam_wire::request::Args;
 use beam_wire::stream::Event;
 use beam_wire::{ErrorBody, FailureCode, Progress, SaveResult, SyncResult};

@@ -59,7 +59,7 @@ pub(crate) fn canonical(asked: &AbsPath) -> Result<AbsPath, SourceError> {
 
 /// The canonical path of a file that may be gone, for operations that only look it up.
 pub(crate) fn canonical_or_gone(asked: &AbsPath) -> AbsPath {
-    canonical(asked).unwrap_or_else(|_| match (asked.parent(), asked.file_name()) {
+    canonical(asked).unwrap_or_else(|_| match (asked.parent(), asked.as_utf8_path().file_name()) {
         (Some(dir), Some(name)) => AbsPath::canonical(&dir).map_or_else(|_| asked.clone(), |dir| dir.join(name)),
         _ => asked.clone(),
     })

@@ -275,7 +275,7 @@ impl Workspace {
 
     fn open_doc(&self, saved: Option<u64>, doc: DocumentInfo) -> OpenDoc {
         let disk_status = match source::read(&doc.path) {
-            Ok(s) if beam_session::lean_text_hash(&beam_session::normalize_newlines(&s.text)) == doc.hash => {
+            Ok(s) if beam_lean::lean_text_hash(&beam_lean::normalize_newlines(&s.text)) == doc.hash => {
                 DiskStatus::MatchesTracked
             }
             Ok(_) => DiskStatus::DiffersFromTracked,

@@ -108,7 +108,7 @@ fn read(path: &Path, field: &str, root: Option<&AbsPath>, allowed: &[AbsPath]) -
     if !std::fs::symlink_metadata(resolved.as_path()).map_err(unreadable)?.is_file() {
         return Err(not_a_file());
     }
-    let file = open_inside(folder, &inner).map_err(unreadable)?;
+    let file = open_inside(folder, inner.as_std_path()).map_err(unreadable)?;
     let meta = file.metadata().map_err(unreadable)?;
     if !meta.is_file() {
         return Err(not_a_file());

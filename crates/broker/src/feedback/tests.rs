@@ -78,7 +78,7 @@ fn files(dir: &AbsPath) -> BTreeMap<String, Vec<u8>> {
             if path.is_dir() {
                 queue.push(path);
             } else {
-                let name = path.relative_to(dir).unwrap().to_str().unwrap().to_owned();
+                let name = path.relative_to(dir).unwrap().to_string();
                 out.insert(name, fs::read(path.as_path()).unwrap());
             }
         }

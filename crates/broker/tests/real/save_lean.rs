@@ -12,9 +12,8 @@ use std::time::Duration;
 use beam_base::{AbsPath, Deadline};
 use beam_broker::qualify::Qualifier;
 use beam_broker::worker_command;
-use beam_session::{
-    CommandSpawn, RequestFailure, RequestSpec, Session, SessionConfig, Snapshot, WorkerCommand, lean_text_hash,
-};
+use beam_lean::lean_text_hash;
+use beam_session::{CommandSpawn, RequestFailure, RequestSpec, Session, SessionConfig, Snapshot, WorkerCommand};
 use beam_toolchain::{Choice, Silent, Store, ensure_extension, testing, worker_launch};
 use serde_json::{Value, json};
 use testkit::{Fixture, TempProject};

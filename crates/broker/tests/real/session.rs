@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use beam_base::{AbsPath, Deadline, Utf16Pos};
+use beam_lean::lean_text_hash;
 use beam_session::{
     CommandSpawn, EndStatus, ExitReason, Modified, Observation, RequestFailure, RequestSpec, Session, SessionConfig,
-    Snapshot, WorkerCommand, WorkerState, lean_text_hash,
+    Snapshot, WorkerCommand, WorkerState,
 };
 use serde_json::{Value, json};
 use testkit::{Fixture, TempProject};

@@ -2,8 +2,6 @@
 //!
 //! Must never start a runtime or look at another workspace. Nothing of a confidential report names the project.
 
-use std::path::Path;
-
 use beam_base::AbsPath;
 use beam_broker::daemon::{Control, HostPaths};
 use beam_broker::feedback::{self, Context, Input};
@@ -97,7 +95,7 @@ impl FeedbackCall {
 fn host_paths() -> HostPaths {
     let dir = |name| std::env::var_os(name).and_then(|d| AbsPath::new(d).ok());
     let control_dir = std::env::var_os("BEAM_CONTROL_DIR")
-        .and_then(|d| Some(AbsPath::resolve(&AbsPath::current_dir().ok()?, Path::new(&d))));
+        .and_then(|d| Some(AbsPath::resolve(&AbsPath::current_dir().ok()?, d.to_str()?)));
     HostPaths { control_dir, runtime_dir: dir("XDG_RUNTIME_DIR"), tmp_dir: dir("TMPDIR") }
 }
 
@@ -219,8 +217,8 @@ mod tests {
         assert!(!out.is_error, "{}", out.structured);
         let dir = out.structured["bundle_dir"].as_str().unwrap();
         assert!(dir.starts_with(&format!("{}/.beam/feedback/", project.root())), "{dir}");
-        assert!(Path::new(dir).join("card.md").is_file());
-        assert!(Path::new(out.structured["zip_path"].as_str().unwrap()).is_file());
+        assert!(std::path::Path::new(dir).join("card.md").is_file());
+        assert!(std::path::Path::new(out.structured["zip_path"].as_str().unwrap()).is_file());
     }
 
     /// What the caller could not have known is not called their input.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use beam_base::AbsPath;
+use beam_base::{AbsPath, PathError};
 use sha2::{Digest, Sha512};
 
 use super::Package;
@@ -90,7 +90,8 @@ pub(crate) fn find_node(env: &HostEnv) -> Result<AbsPath, FetchError> {
         Some(node) => match AbsPath::new(node) {
             Ok(path) => Some(path),
             // The launcher gives it to the shell, so a bare name is looked up.
-            Err(name) => name.0.to_str().and_then(|n| env.find_in_path(n)),
+            Err(PathError::Relative(name)) => env.find_in_path(name.as_str()),
+            Err(PathError::NotUtf8(_)) => None,
         },
         None => env.find_in_path("node"),
     };
@@ -137,7 +138,7 @@ pub(crate) fn download(package: &Package, npm: &AbsPath, dir: &AbsPath, env: &Ho
     }
     let mut found = std::fs::read_dir(dir)
         .map_err(FsError::at("read the folder", dir))?
-        .filter_map(|e| Some(dir.join(e.ok()?.file_name())))
+        .filter_map(|e| AbsPath::new(e.ok()?.path()).ok())
         .filter(|p| p.extension().is_some_and(|e| e == "tgz"));
     match (found.next(), found.next()) {
         (Some(file), None) => Ok(file),

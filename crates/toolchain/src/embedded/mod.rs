@@ -336,8 +336,8 @@ fn share(from: &AbsPath, to: &AbsPath) -> Result<(), FsError> {
         let mut files = Vec::new();
         crate::store::walk(&from.join(part), &mut |path, _| files.push(path.clone()))?;
         for path in files {
-            let rel = path.relative_to(from).unwrap_or(&path);
-            if host::is_script(rel) {
+            let rel = path.relative_to(from).unwrap_or(path.as_utf8_path());
+            if host::is_script(rel.as_std_path()) {
                 continue;
             }
             let new = to.join(rel);

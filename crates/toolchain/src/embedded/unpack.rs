@@ -5,10 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use beam_base::AbsPath;
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use flate2::read::GzDecoder;
 
 use super::snippets::{SnippetError, Snippets};
@@ -59,7 +59,8 @@ pub(crate) fn unpack(
     for entry in archive.entries().map_err(UnpackError::Damaged)? {
         let mut entry = entry.map_err(UnpackError::Damaged)?;
         let name = entry.path().map_err(UnpackError::Damaged)?.into_owned();
-        match name.file_name().and_then(|n| n.to_str()) {
+        let name = beam_base::path::utf8(name).map_err(|e| UnpackError::Shape(e.to_string()))?;
+        match name.file_name() {
             Some("lean.wasm") => {
                 save(&mut entry, wasm)?;
                 have_wasm = true;
@@ -119,11 +120,12 @@ fn save_modules(stream: impl Read, library: &AbsPath) -> Result<usize, UnpackErr
             continue;
         }
         let name = entry.path().map_err(UnpackError::Damaged)?.into_owned();
+        let name = beam_base::path::utf8(name).map_err(|e| UnpackError::Shape(e.to_string()))?;
         let Some(rel) = module_path(&name)? else {
             continue;
         };
         if entry.size() > MAX_MODULE {
-            return Err(UnpackError::Shape(format!("{} is too large", name.display())));
+            return Err(UnpackError::Shape(format!("{} is too large", name)));
         }
         let to = library.join(rel);
         if let Some(parent) = to.parent() {
@@ -143,24 +145,24 @@ fn drain(mut stream: impl Read) -> Result<(), UnpackError> {
 
 /// Where a file of the archive goes in the library; `None` if it is no module of it (the archive was made on a Mac, so every file
 /// has a `._` shadow).
-fn module_path(name: &Path) -> Result<Option<PathBuf>, UnpackError> {
-    let is_shadow = name.file_name().is_none_or(|n| n.to_string_lossy().starts_with("._"));
+fn module_path(name: &Utf8Path) -> Result<Option<Utf8PathBuf>, UnpackError> {
+    let is_shadow = name.file_name().is_none_or(|n| n.starts_with("._"));
     if is_shadow || name.extension().is_none_or(|e| e != "olean") {
         return Ok(None);
     }
-    let parts: Vec<Component<'_>> = name.components().collect();
+    let parts: Vec<Utf8Component<'_>> = name.components().collect();
     let root = parts.iter().position(|part| {
-        let part = part.as_os_str().to_string_lossy();
+        let part = part.as_str();
         ROOTS.iter().any(|r| part == *r || part == format!("{r}.olean"))
     });
     let Some(root) = root else {
         return Ok(None);
     };
     let rel = &parts[root..];
-    if rel.iter().all(|p| matches!(p, Component::Normal(_))) {
+    if rel.iter().all(|p| matches!(p, Utf8Component::Normal(_))) {
         Ok(Some(rel.iter().collect()))
     } else {
-        Err(UnpackError::Shape(format!("a file is named {}", name.display())))
+        Err(UnpackError::Shape(format!("a file is named {}", name)))
     }
 }
 
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn which_files_are_modules() {
-        let rel = |name: &str| module_path(Path::new(name)).map(|o| o.map(|p| p.display().to_string()));
+        let rel = |name: &str| module_path(Utf8Path::new(name)).map(|o| o.map(|p| p.to_string()));
         assert_eq!(rel("./Init/Data/List.olean").unwrap().unwrap(), "Init/Data/List.olean");
         assert_eq!(rel("lib/lean/Lake.olean").unwrap().unwrap(), "Lake.olean");
         assert_eq!(rel("Lean/Elab/Init.olean").unwrap().unwrap(), "Lean/Elab/Init.olean");

@@ -19,9 +19,7 @@ use beam_base::AbsPath;
 
 use super::compile::{Compiler, own_dir, sweep};
 use super::config::LeanOption;
-use super::header::{Header, imports_of};
 use super::layout::{Module, Project};
-use super::name::ModuleName;
 use super::plan::{Node, Plan, PlanError, Planner, State, Why};
 use super::report::{FAILED, Reporter};
 use super::run::{Ran, Run};
@@ -30,6 +28,8 @@ use crate::env::HostEnv;
 use crate::lock::{self, Lock, LockError};
 use crate::store::FsError;
 use crate::toolchain::Toolchain;
+use beam_lean::ModuleName;
+use beam_lean::{Header, imports_of};
 
 /// Longest time for one module.
 const LIMIT: Duration = Duration::from_secs(1800);

@@ -83,7 +83,7 @@ impl Compiler<'_> {
             .args(module.options().iter().map(super::config::LeanOption::argument))
             .args(module.more_args())
             .args(["-o".into(), staged("olean"), "-i".into(), staged("ilean")])
-            .args([module.source.relative_to(self.root).unwrap_or(&module.source).as_os_str()])
+            .args([module.source.relative_to(self.root).unwrap_or(module.source.as_utf8_path()).as_os_str()])
             .set("LEAN_PATH", search_path(self.path, self.env))
             .limit(self.limit);
         run.unset = ["LEAN_SYSROOT", "LEAN_SRC_PATH", "NODE_OPTIONS"].map(Into::into).to_vec();

@@ -3,12 +3,12 @@
 //! Follows Lake's own decoder: unknown keys are ignored, a known key of a wrong type is an error, because what it meant to say would
 //! otherwise be silently lost.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::name::ModuleName;
+use beam_lean::ModuleName;
 
 /// A Lean option that the configuration sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Below the package's source folder.
-    pub src_dir: PathBuf,
+    pub src_dir: Utf8PathBuf,
     pub roots: Vec<ModuleName>,
     pub globs: Vec<Glob>,
     pub settings: Settings,
@@ -126,22 +126,22 @@ impl Target {
 pub(crate) struct Require {
     pub name: String,
     /// A folder, relative to the requiring package. Without it Lake fetches the package into the packages folder.
-    pub path: Option<PathBuf>,
+    pub path: Option<Utf8PathBuf>,
     /// The package's place in what Lake fetched.
-    pub sub_dir: Option<PathBuf>,
+    pub sub_dir: Option<Utf8PathBuf>,
 }
 
 /// A package's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackageConfig {
     pub name: String,
-    pub src_dir: PathBuf,
-    pub build_dir: PathBuf,
+    pub src_dir: Utf8PathBuf,
+    pub build_dir: Utf8PathBuf,
     /// Below the build folder.
-    pub lean_lib_dir: PathBuf,
+    pub lean_lib_dir: Utf8PathBuf,
     /// Where C files are, below the build folder.
-    pub ir_dir: PathBuf,
-    pub packages_dir: PathBuf,
+    pub ir_dir: Utf8PathBuf,
+    pub packages_dir: Utf8PathBuf,
     pub settings: Settings,
     pub targets: Vec<Target>,
     pub requires: Vec<Require>,
@@ -185,7 +185,7 @@ impl PackageConfig {
         let table: Table = text.parse().map_err(|e: toml::de::Error| ConfigError::Syntax(e.to_string()))?;
         let top = Keys { table: &table, place: String::new() };
         let default = Self::default();
-        let folder = |key, default: PathBuf| Ok(top.text(key)?.map_or(default, PathBuf::from));
+        let folder = |key, default: Utf8PathBuf| Ok(top.text(key)?.map_or(default, Utf8PathBuf::from));
         let mut config = Self {
             name: top.text("name")?.unwrap_or_default(),
             src_dir: folder("srcDir", default.src_dir)?,
@@ -319,8 +319,8 @@ impl<'a> Keys<'a> {
         name.ok_or_else(|| self.expected("name", "a name"))
     }
 
-    fn src_dir(&self) -> Result<PathBuf, ConfigError> {
-        Ok(self.text("srcDir")?.map_or_else(|| Path::new(".").to_owned(), PathBuf::from))
+    fn src_dir(&self) -> Result<Utf8PathBuf, ConfigError> {
+        Ok(self.text("srcDir")?.map_or_else(|| Utf8Path::new(".").to_owned(), Utf8PathBuf::from))
     }
 
     fn settings(&self) -> Result<Settings, ConfigError> {
@@ -420,7 +420,7 @@ mod tests {
         )
         .unwrap();
         let has = |n: usize, m: &str| config.targets[n].contains(&module(m));
-        assert_eq!((config.src_dir.to_str(), config.targets[1].src_dir.to_str()), (Some("src"), Some("t")));
+        assert_eq!((config.src_dir.as_str(), config.targets[1].src_dir.as_str()), ("src", "t"));
         for (n, inside, outside) in [
             (0, &["App", "App.A.B"][..], &["Ap", "Apple", "B.App"][..]),
             // Its root is its name, which no glob names, so what lies below is not part of it.
@@ -485,7 +485,7 @@ mod tests {
         .unwrap();
         let shown: Vec<_> =
             config.requires.iter().map(|r| (r.name.as_str(), r.path.as_deref(), r.sub_dir.as_deref())).collect();
-        let path = |p| Some(Path::new(p));
+        let path = |p| Some(Utf8Path::new(p));
         assert_eq!(
             shown,
             [

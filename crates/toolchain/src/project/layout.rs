@@ -4,15 +4,15 @@
 //! Lake has fetched into its packages folder. A `lakefile.lean` is a program only Lake can run; then, and without any configuration, a
 //! module is the path of its file.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beam_base::AbsPath;
 
 use super::config::{LeanOption, PackageConfig, Require, Settings};
-use super::name::ModuleName;
 use super::stamp::ConfigStamp;
+use beam_lean::ModuleName;
 
 /// How a package says what it consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ struct Package {
     targets: Option<Vec<Target>>,
     settings: Arc<Settings>,
     requires: Vec<Require>,
-    packages_dir: PathBuf,
+    packages_dir: Utf8PathBuf,
 }
 
 #[derive(Debug, Clone)]
@@ -332,8 +332,8 @@ impl Package {
 }
 
 /// The configuration itself is Lean source, but no module.
-fn is_lakefile(relative: &Path) -> bool {
-    relative == Path::new("lakefile.lean")
+fn is_lakefile(relative: &Utf8Path) -> bool {
+    relative == Utf8Path::new("lakefile.lean")
 }
 
 fn read_config(dir: &AbsPath) -> (ConfigKind, PackageConfig) {
@@ -356,7 +356,7 @@ fn read_config(dir: &AbsPath) -> (ConfigKind, PackageConfig) {
 
 /// What `lake-manifest.json` says of fetched packages. A manifest we cannot read says nothing: the lakefile's own words then count.
 #[derive(Default)]
-struct Fetched(Vec<(String, PathBuf)>);
+struct Fetched(Vec<(String, Utf8PathBuf)>);
 
 impl Fetched {
     fn read(root: &AbsPath) -> Self {
@@ -367,12 +367,12 @@ impl Fetched {
         let packages = manifest["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let entry = |p: &serde_json::Value| {
             let name = p["name"].as_str()?.trim_matches(['«', '»']).to_owned();
-            Some((name, PathBuf::from(p["subDir"].as_str()?)))
+            Some((name, Utf8PathBuf::from(p["subDir"].as_str()?)))
         };
         Self(packages.iter().filter_map(entry).collect())
     }
 
-    fn sub_dir(&self, name: &str) -> Option<PathBuf> {
+    fn sub_dir(&self, name: &str) -> Option<Utf8PathBuf> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, dir)| dir.clone())
     }
 }

@@ -8,9 +8,7 @@
 mod builder;
 mod compile;
 mod config;
-mod header;
 mod layout;
-mod name;
 mod native;
 mod plan;
 mod report;
@@ -24,9 +22,7 @@ pub use builder::{
     Basis, BuildError, Builder, Ensured, FailedModule, Mode, ModuleStatus, NeedsBuild, Outcome, refusal,
 };
 pub use config::{ConfigError, LeanOption, OptionValue};
-pub use header::{Header, Import, imports_of};
 pub use layout::{ConfigKind, Module, Project};
-pub use name::ModuleName;
 pub use native::{NativeBuild, native_needs_build};
 pub use plan::Why;
 pub use save::{SaveError, Saving};

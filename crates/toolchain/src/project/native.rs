@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 
-use super::header::Header;
-use super::name::ModuleName;
 use crate::env::HostEnv;
 use crate::process::{Run, RunError};
+use beam_lean::Header;
+use beam_lean::ModuleName;
 
 /// How Lake ends if something would have to be built.
 const NO_BUILD: i32 = 3;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn ask(output: &str, status: i32) -> NativeBuild {
-        let header = super::super::header::imports_of("module\nimport all App.Low\n");
+        let header = beam_lean::imports_of("module\nimport all App.Low\n");
         let json = r#"{"imports":[{"module":"Init","importAll":false,"isExported":true,"isMeta":false},{"module":"App.Low","importAll":true,"isExported":false,"isMeta":false}],"isModule":true}"#;
         let (_tmp, root, env) = stand_in(&format!("setup-file /p/X.lean {json} --no-build"), output, status);
         let file = AbsPath::new("/p/X.lean").unwrap();

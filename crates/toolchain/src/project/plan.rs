@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use beam_base::AbsPath;
 
-use super::header::Header;
 use super::layout::{Module, Project};
-use super::name::ModuleName;
 use super::source::{Source, Sources};
 use super::trace::{Inputs, Message, Trace, hash_file, modified};
 use crate::env::HostEnv;
 use crate::store::FsError;
 use crate::toolchain::Toolchain;
+use beam_lean::Header;
+use beam_lean::ModuleName;
 
 /// Changes what every key is: raised when artifacts of an older builder must not be used.
 const BUILDER: &str = "lean-beam builder 1";
@@ -240,7 +240,7 @@ impl Planner<'_> {
             }
             Err(source) => return Err(PlanError::Fs(FsError { action: "read", path: module.source, source })),
         };
-        let resolve = |import: &super::header::Import| match self.resolve(&import.module) {
+        let resolve = |import: &beam_lean::Import| match self.resolve(&import.module) {
             Found::Workspace(module) => Imported::Workspace(module),
             other => Imported::Other(other.share(&import.module)),
         };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::builder::{FailedModule, Outcome};
 use super::layout::Module;
-use super::name::ModuleName;
 use super::trace::{Message, Severity};
+use beam_lean::ModuleName;
 
 /// The first line of a failure, by which it is known.
 pub(crate) const FAILED: &str = "Failed to build module dependencies.";

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use super::builder::{BuildError, Outcome};
 use super::compile::{Compiled, Compiler};
-use super::name::ModuleName;
 use super::plan::{Plan, State};
 use super::report::Reporter;
 use crate::store::FsError;
+use beam_lean::ModuleName;
 
 /// One build.
 pub(crate) struct Run<'a> {

@@ -8,11 +8,11 @@ use beam_base::AbsPath;
 use super::builder::{Basis, Builder, Locks};
 use super::compile::remove_parts;
 use super::layout::Module;
-use super::name::ModuleName;
 use super::source::Source;
 use super::trace::{Origin, Record, Trace, endings};
 use crate::lock::LockError;
 use crate::store::FsError;
+use beam_lean::ModuleName;
 
 /// Why a save cannot be recorded.
 #[derive(Debug, thiserror::Error)]

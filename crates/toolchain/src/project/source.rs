@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use beam_base::AbsPath;
 
-use super::header::{Header, imports_of};
 use super::trace::time_of;
+use beam_lean::{Header, imports_of};
 
 /// A file changed as recently as this may change again without its time changing.
 const SETTLED: Duration = Duration::from_secs(3);

@@ -234,7 +234,8 @@ pub(crate) fn time_of(meta: &std::fs::Metadata) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::{ModuleName, Project};
+    use crate::project::Project;
+    use beam_lean::ModuleName;
 
     #[test]
     fn a_trace_is_ours_open_or_somebody_elses() {

@@ -275,7 +275,7 @@ fn explicit(lean: &AbsPath, store: &Store, env: &HostEnv) -> Result<Toolchain, R
     // Ours is known without running it: `toolchains/<id>/bin/lean`.
     let ours = real
         .relative_to(&AbsPath::canonical(store.home()).unwrap_or_else(|_| store.home().clone()))
-        .and_then(|rel| rel.iter().nth(1)?.to_str())
+        .and_then(|rel| rel.iter().nth(1))
         .and_then(|id| store.entry(id).ok())
         .filter(|e| AbsPath::canonical(e.lean()).is_ok_and(|l| l == real));
     match ours {

@@ -1,7 +1,8 @@
 //! Names of Lean modules: their parts, how Lean writes them, and which file they mean.
 
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 /// A module name, in parts without quotes: `A.«foo bar»` has the parts `A` and `foo bar`. There is at least one part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +23,7 @@ impl ModuleName {
     }
 
     /// Reads as much of the text as is a name; the rest may begin with the `.` that follows the name.
-    pub(crate) fn take(text: &str) -> Option<(Self, &str)> {
+    pub fn take(text: &str) -> Option<(Self, &str)> {
         let (first, mut rest) = take_part(text)?;
         let mut parts = vec![first];
         while let Some((part, after)) = rest.strip_prefix('.').and_then(take_part) {
@@ -33,19 +34,19 @@ impl ModuleName {
     }
 
     /// The name of a configured target: a name as Lean writes it, or else the whole text as one part (`foo-bar`).
-    pub(crate) fn of_target(text: &str) -> Option<Self> {
+    pub fn of_target(text: &str) -> Option<Self> {
         Self::parse(text).or_else(|| Self::from_parts(vec![text.to_owned()]))
     }
 
     /// The module of a source file, given relative to its source folder: `A/B.lean`. `None` if it is no such file.
     #[must_use]
-    pub fn of_path(relative: &Path) -> Option<Self> {
-        let stem = relative.file_name()?.to_str()?.strip_suffix(".lean").filter(|stem| !stem.is_empty())?;
+    pub fn of_path(relative: &Utf8Path) -> Option<Self> {
+        let stem = relative.file_name()?.strip_suffix(".lean").filter(|stem| !stem.is_empty())?;
         let mut parts = Vec::new();
         for component in relative.parent()?.components() {
             match component {
-                Component::Normal(part) => parts.push(part.to_str()?.to_owned()),
-                Component::CurDir => {}
+                Utf8Component::Normal(part) => parts.push(part.to_owned()),
+                Utf8Component::CurDir => {}
                 _ => return None,
             }
         }
@@ -56,14 +57,14 @@ impl ModuleName {
     /// The file of this name with this ending (`lean`, `olean.server`), relative to a source or library folder. `None` for names that
     /// mean no file below that folder, such as `«..».A` and `«»`: a source text must not lead us elsewhere.
     #[must_use]
-    pub fn path(&self, ending: &str) -> Option<PathBuf> {
+    pub fn path(&self, ending: &str) -> Option<Utf8PathBuf> {
         let plain =
             |part: &String| !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '\\', '\0']);
         if !self.0.iter().all(plain) {
             return None;
         }
         let (last, folders) = self.0.split_last()?;
-        let mut path: PathBuf = folders.iter().collect();
+        let mut path: Utf8PathBuf = folders.iter().collect();
         path.push(format!("{last}.{ending}"));
         Some(path)
     }
@@ -173,13 +174,13 @@ mod tests {
     #[test]
     fn a_name_means_one_file_and_never_one_elsewhere() {
         let name = ModuleName::parse("A.«foo.bar»").unwrap();
-        assert_eq!(name.path("olean.server").unwrap(), Path::new("A/foo.bar.olean.server"));
-        assert_eq!(ModuleName::of_path(Path::new("./A/foo.bar.lean")), Some(name));
+        assert_eq!(name.path("olean.server").unwrap(), Utf8Path::new("A/foo.bar.olean.server"));
+        assert_eq!(ModuleName::of_path(Utf8Path::new("./A/foo.bar.lean")), Some(name));
         for text in ["«..».A", "A.«b/c»", "A.«.»", "«»"] {
             assert_eq!(ModuleName::parse(text).unwrap().path("lean"), None, "{text}");
         }
         for path in ["A/B.txt", "../A.lean", "/A.lean", ".lean", "A"] {
-            assert_eq!(ModuleName::of_path(Path::new(path)), None, "{path}");
+            assert_eq!(ModuleName::of_path(Utf8Path::new(path)), None, "{path}");
         }
     }
 }

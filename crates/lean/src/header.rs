@@ -2,7 +2,7 @@
 //!
 //! One rule is added for texts being edited: after a syntax error the imports read so far are still reported, with the error.
 
-use super::name::{ModuleName, is_id_first, is_id_rest};
+use super::module_name::{ModuleName, is_id_first, is_id_rest};
 
 /// One `import` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
