@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use beam_broker::daemon::client::{self, ClientError, Connection, Endpoint};
+use beam_wire::control::Cancel;
 use beam_wire::stream::Event;
-use beam_wire::{Args, Op, Request, Response, StreamMessage};
+use beam_wire::{Request, Response, StreamMessage};
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
@@ -109,7 +110,7 @@ async fn watch(question: &Question<'_>, id: &str, mut connection: Connection) ->
 
 /// Asks for the cancellation; true when the daemon knew the request. It may not have read it yet, so this is repeated.
 async fn cancel(endpoint: &Endpoint, id: &str) -> bool {
-    let request = Request::new(Op::Cancel, Args { cancel_request_id: Some(id.to_owned()), ..Args::default() });
+    let request = Request::new(Cancel { cancel_request_id: id.to_owned() });
     client::call_within(endpoint, &request, AGAIN)
         .await
         .is_ok_and(|r| r.outcome.is_ok_and(|r| r["cancelled"] == Value::Bool(true)))

@@ -7,7 +7,7 @@ use beam_broker::daemon::{ClientError, Control, Registry, start};
 use beam_wire::stream::Event;
 use beam_wire::{Response, StreamMessage};
 
-use crate::args::{ClientArgs, Json};
+use crate::args::{ClientArgs, JsonSource, TextSource};
 use crate::context::Context;
 use crate::error::{CliError, Ending};
 use crate::{connect, input, render, ui};
@@ -16,12 +16,12 @@ use crate::{connect, input, render, ui};
 pub fn run(ctx: &Context, args: &ClientArgs) -> Result<Ending, CliError> {
     let body = match &args.request {
         // As written: the broker's view of bytes that are no JSON is what this tool is for.
-        Json::Inline(text) => text.clone(),
+        JsonSource::Inline(text) => text.clone(),
         other => {
             input::text(
                 &match other {
-                    Json::File(path) => crate::args::Text::File(path.clone()),
-                    _ => crate::args::Text::Stdin,
+                    JsonSource::File(path) => TextSource::File(path.clone()),
+                    _ => TextSource::Stdin,
                 },
                 &ctx.cwd,
             )?

@@ -9,7 +9,7 @@ use beam_toolchain::root::{self, Backend as RootBackend};
 use beam_toolchain::{Choice, HostEnv, Store};
 use beam_wire::Backend;
 
-use crate::args::{Globals, Wish};
+use crate::args::{Globals, ToolchainWish};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -105,12 +105,12 @@ impl Context {
 
     /// `--toolchain`, else `BEAM_TOOLCHAIN`, else automatic.
     #[must_use]
-    pub fn wish(&self) -> Wish {
+    pub fn wish(&self) -> ToolchainWish {
         self.globals.toolchain.clone().unwrap_or_else(|| match self.env.var("BEAM_TOOLCHAIN") {
-            None => Wish::Auto,
-            Some("auto") => Wish::Auto,
-            Some("embedded") => Wish::Embedded,
-            Some(path) => Wish::Lean(path.into()),
+            None => ToolchainWish::Auto,
+            Some("auto") => ToolchainWish::Auto,
+            Some("embedded") => ToolchainWish::Embedded,
+            Some(path) => ToolchainWish::Lean(path.into()),
         })
     }
 
@@ -118,9 +118,9 @@ impl Context {
     #[must_use]
     pub fn choice(&self) -> Choice {
         match self.wish() {
-            Wish::Auto => Choice::Auto,
-            Wish::Embedded => Choice::Embedded,
-            Wish::Lean(path) => Choice::Lean(AbsPath::resolve(&self.cwd, path)),
+            ToolchainWish::Auto => Choice::Auto,
+            ToolchainWish::Embedded => Choice::Embedded,
+            ToolchainWish::Lean(path) => Choice::Lean(AbsPath::resolve(&self.cwd, path)),
         }
     }
 

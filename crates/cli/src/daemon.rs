@@ -11,7 +11,7 @@ use beam_broker::{BuildPolicy, EngineConfig};
 use beam_toolchain::Choice;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{DaemonArgs, Wish};
+use crate::args::{DaemonArgs, ToolchainWish};
 use crate::connect::Backstage;
 use crate::context::{Context, IDLE_SECONDS, VERSION};
 use crate::error::{CliError, Ending};
@@ -32,9 +32,9 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
     control.create()?;
     let wish = args.toolchain.clone().unwrap_or_default();
     let toolchain = match &wish {
-        Wish::Auto => "auto".to_owned(),
-        Wish::Embedded => "embedded".to_owned(),
-        Wish::Lean(path) => path.to_string(),
+        ToolchainWish::Auto => "auto".to_owned(),
+        ToolchainWish::Embedded => "embedded".to_owned(),
+        ToolchainWish::Lean(path) => path.to_string(),
     };
     let daemon_bin = std::env::current_exe().ok().and_then(|p| AbsPath::new(p).ok());
     let executable = daemon_bin.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -57,9 +57,9 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
     // The client has read the variable; what it decided comes as an option.
     engine.settings.build = if args.no_build { BuildPolicy::Never } else { BuildPolicy::OnDemand };
     engine.settings.choice = match wish {
-        Wish::Auto => Choice::Auto,
-        Wish::Embedded => Choice::Embedded,
-        Wish::Lean(path) => Choice::Lean(AbsPath::resolve(&ctx.cwd, path)),
+        ToolchainWish::Auto => Choice::Auto,
+        ToolchainWish::Embedded => Choice::Embedded,
+        ToolchainWish::Lean(path) => Choice::Lean(AbsPath::resolve(&ctx.cwd, path)),
     };
     // Two threads: the work is done by Lean's own processes, and idle threads cost memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()

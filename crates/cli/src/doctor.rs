@@ -11,7 +11,8 @@ use beam_toolchain::admission::{Admission, Registries, Release};
 use beam_toolchain::extension::{self, Verdict};
 use beam_toolchain::toolchain::wanted;
 use beam_toolchain::{Found, Kind, Store, Toolchain};
-use beam_wire::{Args, Backend, Op, Request};
+use beam_wire::stats::ReadStats;
+use beam_wire::{Backend, Request};
 
 use crate::connect;
 use crate::context::{Context, VERSION, WORKSPACE};
@@ -172,7 +173,7 @@ fn live(ctx: &Context, control: &Control, registry: &Registry, report: &mut Repo
     if registry.config_hash != wanted.config_hash {
         report.line("daemon configuration", "differs from this command's; the next command replaces it");
     }
-    let mut request = Request::new(Op::Stats, Args::default());
+    let mut request = Request::new(ReadStats {});
     request.workspace_id = Some(WORKSPACE.to_owned());
     let endpoint = start::endpoint(registry);
     let asked = client::call_within(&endpoint, &request, Duration::from_secs(2));

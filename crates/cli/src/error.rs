@@ -12,20 +12,12 @@ use beam_toolchain::embedded::InstallError;
 use beam_toolchain::root::RootError;
 use beam_toolchain::{ExtensionError, ResolveError, StoreError};
 
-use crate::args::ArgError;
-use crate::help::Topic;
-
 /// Why there is no answer. Nothing of this reaches stdout (C1).
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// No such command: usage follows.
-    #[error("{why}")]
-    Usage {
-        /// What is wrong.
-        why: String,
-        /// Whose usage is shown.
-        topic: Topic,
-    },
+    /// The command line is none, or asks for help: clap's words.
+    #[error("{}", .0.render())]
+    CommandLine(#[from] clap::Error),
     /// An argument or a variable that means nothing.
     #[error("{0}")]
     Value(String),
@@ -117,15 +109,6 @@ fn fact_lines(lines: &[String]) -> String {
     lines.iter().map(|l| format!("\n  {l}")).collect()
 }
 
-impl From<ArgError> for CliError {
-    fn from(e: ArgError) -> Self {
-        match e {
-            ArgError::Usage(why, topic) => Self::Usage { why, topic },
-            ArgError::Value(why) => Self::Value(why),
-        }
-    }
-}
-
 impl From<RootError> for CliError {
     fn from(e: RootError) -> Self {
         match e {
@@ -153,8 +136,9 @@ pub fn exit_code(outcome: &Result<Ending, CliError>) -> u8 {
         Ok(Ending::Done) => 0,
         Ok(Ending::Refused) => 1,
         Err(error) => match error {
-            CliError::Usage { .. }
-            | CliError::Value(_)
+            // Two for a mistake, none for help that was asked for.
+            CliError::CommandLine(e) => u8::try_from(e.exit_code()).unwrap_or(2),
+            CliError::Value(_)
             | CliError::Input { .. }
             | CliError::RootDoesNotResolve { .. }
             | CliError::Root(_)

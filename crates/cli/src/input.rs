@@ -7,7 +7,7 @@ use beam_wire::Handle;
 use camino::Utf8Path;
 use serde_json::Value;
 
-use crate::args::{Json, Text};
+use crate::args::{JsonSource, TextSource};
 use crate::error::CliError;
 
 /// A text and where it came from, for `BEAM_DEBUG_TEXT`.
@@ -20,29 +20,29 @@ pub struct Taken {
 }
 
 /// Reads a text as it is: nothing is trimmed or unescaped.
-pub fn text(source: &Text, cwd: &AbsPath) -> Result<Taken, CliError> {
+pub fn text(source: &TextSource, cwd: &AbsPath) -> Result<Taken, CliError> {
     match source {
-        Text::Stdin => Ok(Taken { text: stdin("the text")?, source: "stdin".to_owned() }),
-        Text::File(path) => {
-            let source = format!("text-file:{}", path);
+        TextSource::Stdin => Ok(Taken { text: stdin("the text")?, source: "stdin".to_owned() }),
+        TextSource::File(path) => {
+            let source = format!("text-file:{path}");
             Ok(Taken { text: file(path, cwd, "the text")?, source })
         }
-        Text::Argv(words) => Ok(Taken { text: words.clone(), source: "argv".to_owned() }),
+        TextSource::Argv(words) => Ok(Taken { text: words.clone(), source: "argv".to_owned() }),
     }
 }
 
 /// Reads a JSON argument.
-pub fn json(source: &Json, cwd: &AbsPath, what: &str) -> Result<Value, CliError> {
+pub fn json(source: &JsonSource, cwd: &AbsPath, what: &str) -> Result<Value, CliError> {
     let text = match source {
-        Json::Inline(text) => text.clone(),
-        Json::Stdin => stdin(what)?,
-        Json::File(path) => file(path, cwd, what)?,
+        JsonSource::Inline(text) => text.clone(),
+        JsonSource::Stdin => stdin(what)?,
+        JsonSource::File(path) => file(path, cwd, what)?,
     };
     serde_json::from_str(&text).map_err(|e| CliError::Value(format!("{what} is not JSON: {e}")))
 }
 
 /// Reads a handle: the handle itself, an object that has one, or a whole answer.
-pub fn handle(source: &Json, cwd: &AbsPath) -> Result<Value, CliError> {
+pub fn handle(source: &JsonSource, cwd: &AbsPath) -> Result<Value, CliError> {
     find_handle(json(source, cwd, "HANDLE")?).map_err(CliError::Value)
 }
 

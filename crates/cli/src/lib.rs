@@ -16,8 +16,9 @@ pub mod context;
 pub mod daemon;
 pub mod doctor;
 pub mod error;
-pub mod help;
+pub mod grammar;
 pub mod input;
+pub mod manual;
 pub mod mcp;
 pub mod progress;
 pub mod quickstart;
@@ -41,7 +42,7 @@ use error::{CliError, Ending};
 pub fn main<B: Backstage>(args: impl IntoIterator<Item = OsString>, backstage: &B) -> ExitCode {
     let mut args = args.into_iter();
     let name = args.next().unwrap_or_default();
-    let (globals, command) = match args::parse(args, Tool::of(&name)) {
+    let (globals, command) = match grammar::parse(args, Tool::of(&name)) {
         Ok((globals, command)) => (globals, Ok(command)),
         Err(e) => (Globals::default(), Err(CliError::from(e))),
     };
@@ -62,10 +63,6 @@ pub fn main<B: Backstage>(args: impl IntoIterator<Item = OsString>, backstage: &
 
 fn run<B: Backstage>(ctx: &Context, backstage: &B, command: Command) -> Result<Ending, CliError> {
     match command {
-        Command::Help(topic) => {
-            ctx.ui.raw(&topic.text());
-            Ok(Ending::Done)
-        }
         Command::Version => version::run(ctx),
         Command::Verb(call) => verbs::run(ctx, backstage, &call),
         Command::Shutdown => shutdown::run(ctx),
@@ -73,7 +70,9 @@ fn run<B: Backstage>(ctx: &Context, backstage: &B, command: Command) -> Result<E
         Command::Toolchain(command) => toolchain::run(ctx, &command),
         Command::ValidatedToolchains => toolchain::validated(ctx),
         Command::CompatibleReleaseLines => toolchain::release_lines(ctx),
-        Command::Quickstart { dir, toolchain } => quickstart::run(ctx, dir.as_deref(), toolchain),
+        Command::Quickstart { dir } => quickstart::run(ctx, dir.as_deref()),
+        Command::Completions(shell) => manual::completions(shell),
+        Command::Man(dir) => manual::man(&dir),
         Command::Daemon(args) => daemon::run(ctx, backstage, &args),
         Command::Client(args) => client::run(ctx, &args),
         Command::Mcp(args) => mcp::run(ctx, &args),
@@ -85,8 +84,10 @@ fn report(ctx: &Context, error: &CliError) {
     if matches!(error, CliError::Stdout(e) if e.kind() == std::io::ErrorKind::BrokenPipe) {
         return;
     }
-    ctx.ui.say(&error.to_string());
-    if let CliError::Usage { topic, .. } = error {
-        ctx.ui.raw(&topic.text());
+    match error {
+        // Help that was asked for is an answer (C1); a mistake is not.
+        CliError::CommandLine(e) if !e.use_stderr() => drop(ui::answer(e.render().to_string().trim_end())),
+        CliError::CommandLine(e) => ctx.ui.raw(&e.render().to_string()),
+        other => ctx.ui.say(&other.to_string()),
     }
 }

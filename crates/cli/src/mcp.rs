@@ -1,10 +1,8 @@
-//! `lean-beam-mcp`: arguments of the MCP server, and the process around it. The server itself is `beam-mcp`.
+//! `lean-beam-mcp`: the process around the MCP server. The server itself is `beam-mcp`.
 //!
 //! stdout belongs to the protocol; stderr stays empty unless `LEAN_BEAM_MCP_TRACE` asks for more or nothing can be served.
 
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use beam_base::{AbsPath, CancelToken};
@@ -14,70 +12,10 @@ use beam_mcp::self_check::{self, SelfCheck};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{self, ArgError, Command, Rest};
+use crate::args::McpArgs;
 use crate::context::Context;
 use crate::error::{CliError, Ending};
-use crate::help::Topic;
 use crate::{ui, version};
-
-/// Usage of the server.
-pub const USAGE: &str = "\
-usage: lean-beam-mcp [--lean-cmd CMD] [--self-check FILE]
-
-An MCP server on standard input and output. Every call names its project; nothing is started before a call needs it.
-
-  --lean-cmd CMD     the Lean of every project: auto (default), embedded, or the path of a lean; also BEAM_TOOLCHAIN
-  --self-check FILE  start a server, sync FILE of the project in the current directory, say whether all is well, and end
-  --version          say what this is
-  -h, --help         this
-
-environment:
-  LEAN_BEAM_MCP_MAX_OUTPUT_BYTES         limit of one result (default 262144); what is larger is cut, and the cut is stated
-  LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS    limit of each phase of the self-check (default 120000)
-  LEAN_BEAM_MCP_TRACE                    1, or a filter such as beam_mcp=trace: traces on stderr
-";
-
-/// Arguments of the server.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct McpArgs {
-    /// `--lean-cmd`
-    pub lean_cmd: Option<OsString>,
-    /// `--self-check`: check instead of serving.
-    pub self_check: Option<PathBuf>,
-    /// `--version`: say it instead of serving.
-    pub version: bool,
-}
-
-/// Reads the server's arguments.
-pub(crate) fn parse(mut rest: Rest) -> Result<Command, ArgError> {
-    let mut out = McpArgs { version: rest.iter().any(|a| a == "--version"), ..McpArgs::default() };
-    if out.version {
-        return Ok(Command::Mcp(out));
-    }
-    while let Some(next) = rest.pop_front() {
-        let text = next.to_string_lossy().into_owned();
-        let (name, inline) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(OsString::from(value))),
-            None => (text.as_str(), None),
-        };
-        let mut value = |name| args::value(name, inline.clone(), &mut rest).map_err(of_server);
-        match name {
-            "-h" | "--help" | "help" => return Ok(Command::Help(Topic::Mcp)),
-            "--lean-cmd" => out.lean_cmd = Some(value("--lean-cmd")?),
-            "--self-check" => out.self_check = Some(value("--self-check")?.into()),
-            _ => return Err(ArgError::Usage(format!("unexpected argument {text}"), Topic::Mcp)),
-        }
-    }
-    Ok(Command::Mcp(out))
-}
-
-/// The usage that is shown is the server's.
-fn of_server(error: ArgError) -> ArgError {
-    match error {
-        ArgError::Usage(why, _) => ArgError::Usage(why, Topic::Mcp),
-        other @ ArgError::Value(_) => other,
-    }
-}
 
 /// Serves, checks or says what this is.
 pub fn run(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
@@ -85,29 +23,25 @@ pub fn run(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
         return version::mcp(ctx);
     }
     if ctx.globals.root.is_some() {
-        let why = "the MCP server takes no --root: every call names its workspace".to_owned();
-        return Err(CliError::Usage { why, topic: Topic::Mcp });
+        return Err(CliError::Value("the MCP server takes no --root: every call names its workspace".to_owned()));
     }
     let mut ctx = ctx.clone();
     if let Some(word) = &args.lean_cmd {
-        ctx.globals.toolchain = Some(args::wish(word.clone())?);
+        ctx.globals.toolchain = Some(word.clone());
     }
     match &args.self_check {
-        Some(file) => check(&ctx, args, file.as_os_str()),
+        Some(file) => check(&ctx, args.lean_cmd.is_some(), file.as_str()),
         None => serve(&ctx),
     }
 }
 
-fn check(ctx: &Context, args: &McpArgs, file: &OsStr) -> Result<Ending, CliError> {
+fn check(ctx: &Context, chosen: bool, file: &str) -> Result<Ending, CliError> {
     let limit = self_check::limit(ctx.env.var(self_check::LIMIT_VARIABLE)).map_err(CliError::Value)?;
     let root = AbsPath::canonical(&ctx.cwd)
         .map_err(|source| CliError::RootDoesNotResolve { path: ctx.cwd.as_path().to_owned(), source })?;
     let program = std::env::current_exe()
         .map_err(|source| CliError::System { what: "cannot find this program's own file", source })?;
-    let Some(file) = file.to_str() else {
-        return Err(CliError::Value(format!("--self-check: FILE is not valid UTF-8: {}", file.display())));
-    };
-    let flags = args.lean_cmd.iter().flat_map(|cmd| ["--lean-cmd".into(), cmd.clone()]).collect();
+    let flags = if chosen { vec!["--lean-cmd".into(), ctx.choice_text().into()] } else { Vec::new() };
     let passed = SelfCheck { program, args: flags, root, file: file.to_owned(), limit }.run().map_err(Box::new)?;
     ui::answer(&passed)?;
     Ok(Ending::Done)

@@ -14,7 +14,7 @@ use beam_toolchain::{Choice, Found, Kind, ResolveError, Store, Toolchain};
 use camino::Utf8Path;
 use serde_json::Value;
 
-use crate::args::Wish;
+use crate::args::ToolchainWish;
 use crate::context::Context;
 use crate::error::{CliError, Ending};
 use crate::{toolchain, ui};
@@ -28,21 +28,17 @@ const FILE: &str = "Example.lean";
 const AT: [&str; 2] = ["1", "2"];
 
 /// Runs it.
-pub fn run(ctx: &Context, dir: Option<&Utf8Path>, wish: Option<Wish>) -> Result<Ending, CliError> {
-    let mut ctx = ctx.clone();
-    if wish.is_some() {
-        ctx.globals.toolchain = wish;
-    }
-    let dir = folder(&ctx, dir)?;
-    let tc = lean(&ctx, &dir)?;
+pub fn run(ctx: &Context, dir: Option<&Utf8Path>) -> Result<Ending, CliError> {
+    let dir = folder(ctx, dir)?;
+    let tc = lean(ctx, &dir)?;
     let embedded = tc.kind == Kind::Embedded;
-    let marker = project(&ctx, &dir, &tc)?;
+    let marker = project(ctx, &dir, &tc)?;
     show(&format!("Lean {} ({}), {}", tc.version, if embedded { "embedded" } else { "native" }, tc.lean))?;
     show(&format!("example project: {dir} ({marker}, {FILE})\n\n{FILE}:\n{}", indent(EXAMPLE.trim_end())))?;
 
     let choice = match (&tc.found, ctx.wish()) {
         // Said on each line, so that the lines can be used as they stand.
-        (_, Wish::Lean(_)) => Some(ctx.choice_text()),
+        (_, ToolchainWish::Lean(_)) => Some(ctx.choice_text()),
         (Found::Explicit | Found::EmbeddedFallback, _) if embedded => Some("embedded".to_owned()),
         _ => None,
     };

@@ -1,13 +1,10 @@
-//! From a verb's arguments to the request's JSON object.
-//!
-//! The object is not checked here: what is missing or wrong is the broker's to say, in one voice for all its clients.
+//! From a verb's arguments to a typed request. What is missing or wrong is said by the wire's own check, in one voice for all fronts.
 
 use beam_base::AbsPath;
-use beam_wire::request::GoalsMode;
-use beam_wire::{Backend, Op, Scope};
+use beam_wire::{ErrorBody, Request, Scope};
 use serde_json::{Map, Value};
 
-use crate::args::{Call, Given};
+use crate::args::{Call, FieldArgument};
 use crate::context::{Context, WORKSPACE};
 use crate::error::CliError;
 use crate::input::{self, Taken};
@@ -16,90 +13,65 @@ use crate::ui;
 /// A request that can be sent, and what is said about it.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The object.
-    pub body: Map<String, Value>,
+    /// The request, or why the fields make none.
+    pub request: Result<Request, ErrorBody>,
     /// The text in it.
     pub text: Option<String>,
     /// `sync A.lean`: how lines for people call it.
     pub what: String,
 }
 
-/// Reads what the arguments point to and builds the request. Lines of `BEAM_DEBUG_TEXT` are said on the way.
-pub fn prepare(ctx: &Context, call: &Call, root: &AbsPath) -> Result<Prepared, CliError> {
-    let given = &call.given;
-    let handle = given.handle.as_ref().map(|h| input::handle(h, &ctx.cwd)).transpose()?;
-    let action = given.code_action.as_ref().map(|a| input::json(a, &ctx.cwd, "ACTION")).transpose()?;
-    let text = given.text.as_ref().map(|t| input::text(t, &ctx.cwd)).transpose()?;
-    if let Some(Taken { text, source }) = &text
-        && ui::switch(&ctx.env, "BEAM_DEBUG_TEXT") == Some(true)
-    {
-        for line in ui::debug_text(source, text) {
-            ctx.ui.say(&line);
-        }
+/// Reads what the arguments point to and makes the request. Lines of `BEAM_DEBUG_TEXT` are said on the way.
+///
+/// # Errors
+/// Something that an argument points to cannot be read.
+pub fn prepare(ctx: &Context, call: &Call, root: &AbsPath, id: Option<&str>) -> Result<Prepared, CliError> {
+    let mut body = envelope(call, root, id);
+    let mut text = None;
+    for (field, argument) in &call.fields {
+        let value = match argument {
+            FieldArgument::Value(value) => value.clone(),
+            FieldArgument::Path(path) => path_argument(path, &ctx.cwd, root).into(),
+            FieldArgument::Handle(source) => input::handle(source, &ctx.cwd)?,
+            FieldArgument::Json(source) => input::json(source, &ctx.cwd, &field.snake.to_ascii_uppercase())?,
+            FieldArgument::Text(source) => {
+                let Taken { text: taken, source } = input::text(source, &ctx.cwd)?;
+                if ui::switch(&ctx.env, "BEAM_DEBUG_TEXT") == Some(true) {
+                    for line in ui::debug_text(&source, &taken) {
+                        ctx.ui.say(&line);
+                    }
+                }
+                text = Some(taken.clone());
+                taken.into()
+            }
+        };
+        body.insert(field.name.to_owned(), value);
     }
-    let text = text.map(|t| t.text);
-    let path = given.path.as_ref().map(|p| path_argument(p, &ctx.cwd, root));
-    let mut body = body(call.spec.op, given, root);
-    for (key, value) in [
-        ("path", path.map(Value::from)),
-        ("handle", handle),
-        ("codeAction", action),
-        ("text", text.clone().map(Value::from)),
-    ] {
-        if let Some(value) = value {
-            body.insert(key.to_owned(), value);
-        }
+    for (name, value) in call.spec.fixed {
+        body.insert((*name).to_owned(), Value::Bool(*value));
     }
-    for (key, value) in call.spec.fixed {
-        body.insert((*key).to_owned(), Value::Bool(*value));
-    }
-    let what = match &given.path {
+    let what = match call.path() {
         Some(path) => format!("{} {path}", call.typed),
         None => call.typed.clone(),
     };
-    Ok(Prepared { body, text, what })
+    Ok(Prepared { request: Request::from_map(body).map_err(|rejected| rejected.error), text, what })
 }
 
-/// The envelope, and the fields that need no reading.
-fn body(op: Op, given: &Given, root: &AbsPath) -> Map<String, Value> {
-    let spec = op.spec();
+fn envelope(call: &Call, root: &AbsPath, id: Option<&str>) -> Map<String, Value> {
+    let spec = call.spec.op.spec();
     let mut body = Map::new();
-    body.insert("op".to_owned(), op.name().into());
-    let mut set = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            body.insert(key.to_owned(), value);
-        }
-    };
-    set("backend", spec.backend.then(|| given.backend.as_str().into()));
-    if spec.scope != Scope::Process {
-        set("workspaceId", Some(WORKSPACE.into()));
-        set("root", Some(root.to_string().into()));
+    body.insert("op".to_owned(), spec.name.into());
+    if spec.backend {
+        body.insert("backend".to_owned(), call.backend.as_str().into());
     }
-    set("version", given.version.map(Value::from));
-    set("line", given.line.map(Value::from));
-    set("character", given.character.map(Value::from));
-    set("endLine", given.end_line.map(Value::from));
-    set("endCharacter", given.end_character.map(Value::from));
-    set(
-        "mode",
-        given.mode.map(|m| match m {
-            GoalsMode::Before => "before".into(),
-            GoalsMode::After => "after".into(),
-        }),
-    );
-    set("query", given.query.clone().map(Value::from));
-    set("cancelRequestId", given.request_id.clone().map(Value::from));
-    set("includeDeclaration", given.include_declaration.map(Value::from));
-    set("diagnosticScope", given.all_diagnostics.then(|| "all".into()));
-    set("kinds", (!given.kinds.is_empty()).then(|| given.kinds.clone().into()));
-    set("suggest", given.suggest.clone().map(Value::from));
+    if spec.scope != Scope::Process {
+        body.insert("workspaceId".to_owned(), WORKSPACE.into());
+        body.insert("root".to_owned(), root.as_str().into());
+    }
+    if let Some(id) = id {
+        body.insert("clientRequestId".to_owned(), id.into());
+    }
     body
-}
-
-/// Which prover a verb is about.
-#[must_use]
-pub fn backend(call: &Call) -> Backend {
-    call.given.backend
 }
 
 /// A path as the user means it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use beam_base::AbsPath;
 use beam_broker::daemon::{ClientError, Control, Registry, clock, start};
 use beam_wire::verb::Daemon;
-use beam_wire::{Backend, Response};
+use beam_wire::{Backend, Request, Response};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,38 +25,41 @@ const ATTEMPTS: u32 = 3;
 
 /// Runs a verb.
 pub fn run<B: Backstage>(ctx: &Context, backstage: &B, call: &Call) -> Result<Ending, CliError> {
-    let backend = request::backend(call);
+    let backend = call.backend;
     let root = match call.spec.daemon {
         Daemon::Start => ctx.root(backend)?,
         Daemon::Existing => ctx.any_root()?,
     };
     // Everything that can be wrong with the arguments is told before a daemon is started.
-    let mut prepared = request::prepare(ctx, call, &root)?;
     let id = request_id(ctx, call.spec.waits);
-    if let Some(id) = &id {
-        prepared.body.insert("clientRequestId".to_owned(), id.as_str().into());
-    }
+    let prepared = request::prepare(ctx, call, &root, id.as_deref())?;
+    let request = match &prepared.request {
+        Ok(request) => request,
+        // The same answer that a daemon would give.
+        Err(error) => return finish(ctx, call, &prepared, &Response::failed(error.clone())),
+    };
     let runtime = connect::runtime()?;
     let control = ctx.control(&root);
     match call.spec.daemon {
         Daemon::Existing => {
             let registry = connect::existing(&control, &runtime)?;
-            let response = ask(ctx, &runtime, &prepared, &registry, cancel_id(call, id.as_deref()))
+            let response = ask(ctx, &runtime, &prepared, request, &registry, cancel_id(call, id.as_deref()))
                 .map_err(|e| failed(&control, &registry, e))?;
             finish(ctx, call, &prepared, &response)
         }
         Daemon::Start => {
-            let at = At { root: &root, control: &control, backend };
+            let at = ProjectOf { root: &root, control: &control, backend, request };
             started(ctx, backstage, call, &prepared, &runtime, &at, id.as_deref())
         }
     }
 }
 
 /// The project of a verb.
-struct At<'a> {
+struct ProjectOf<'a> {
     root: &'a AbsPath,
     control: &'a Control,
     backend: Backend,
+    request: &'a Request,
 }
 
 fn started<B: Backstage>(
@@ -65,15 +68,15 @@ fn started<B: Backstage>(
     call: &Call,
     prepared: &Prepared,
     runtime: &Runtime,
-    at: &At<'_>,
+    at: &ProjectOf<'_>,
     id: Option<&str>,
 ) -> Result<Ending, CliError> {
-    let hold = call.given.hold;
+    let hold = call.hold;
     let mut attempt = 1;
     loop {
         let Connected { registry, started, lease } =
             connect::connect(ctx, backstage, runtime, at.root, at.backend, hold)?;
-        match ask(ctx, runtime, prepared, &registry, cancel_id(call, id)) {
+        match ask(ctx, runtime, prepared, at.request, &registry, cancel_id(call, id)) {
             // It ended between two questions (idle, replaced). Nothing was sent, so nothing is asked twice.
             Err(Failed::Client(ClientError::NotListening(_))) if attempt < ATTEMPTS => attempt += 1,
             Err(e) => return Err(failed(at.control, &registry, e)),
@@ -94,12 +97,13 @@ fn ask(
     ctx: &Context,
     runtime: &Runtime,
     prepared: &Prepared,
+    request: &Request,
     registry: &Registry,
     cancel_id: Option<&str>,
 ) -> Result<Response, Failed> {
     runtime.block_on(ask::ask(Question {
         endpoint: &start::endpoint(registry),
-        body: Value::Object(prepared.body.clone()).to_string().into_bytes(),
+        body: request.encode(),
         what: &prepared.what,
         cancel_id,
         ui: &ctx.ui,
