@@ -56,7 +56,7 @@ pub use config::{BuildMode, SessionConfig};
 pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
 pub use library::IndexRoots;
 pub use life::{WorkerState, WorkerSummary};
-pub use mirror::{Applied, Seq, Snapshot};
+pub use mirror::{Applied, Seq, Snapshot, Versions};
 pub use navigate::{Location, Symbol};
 pub use notice::DirectImport;
 pub use process::{

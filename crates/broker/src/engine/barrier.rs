@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use beam_session::{RequestSpec, SetupReport};
-use beam_wire::operation::DiagnosticScope;
+use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
 use beam_wire::sync::{BlockingDiagnostic, BlockingMessage, Diagnostics, Readiness};
 use beam_wire::{Progress, StreamDiagnostic, SyncResult};
@@ -73,11 +73,7 @@ pub(super) struct Passed {
 }
 
 /// Waits for the whole document. Success carries Lean's verdict; an incomplete barrier is a failure with a plan.
-pub(super) async fn pass(
-    doc: &Document,
-    wanted: Wanted,
-    events: mpsc::Sender<Event>,
-) -> Result<Passed, EngineError> {
+pub(super) async fn pass(doc: &Document, wanted: Wanted, events: mpsc::Sender<Event>) -> Result<Passed, EngineError> {
     let scope = wanted.scope;
     say_config_changed(doc, &events).await;
     let mut observer = doc.observer(Shown::Scope(scope), events);

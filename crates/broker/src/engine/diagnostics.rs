@@ -4,7 +4,7 @@
 
 use beam_base::{AbsPath, Utf16Pos, Utf16Range, uri};
 use beam_wire::StreamDiagnostic;
-use beam_wire::operation::DiagnosticScope;
+use beam_wire::document::DiagnosticScope;
 use beam_wire::sync::Counts;
 use serde::Deserialize;
 use serde_json::Value;

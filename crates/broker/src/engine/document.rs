@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::build::target::SaveSource;
 use super::diagnostics::DocumentName;
-use super::error::{AnswerError, EngineError, VersionMismatch};
+use super::error::{AnswerError, EngineError, VersionMismatch, WorkerFailure};
 use super::live::LiveSession;
 use super::observe::{self, Observer, Shown};
 use super::source;
@@ -92,7 +92,7 @@ impl Document {
         let (tx, rx) = mpsc::unbounded_channel();
         let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
         let reply = observer.until(pending, rx).await;
-        reply.map_err(|failure| EngineError::Worker { failure, path: self.shown() })
+        reply.map_err(|failure| Box::new(WorkerFailure { failure, path: self.shown() }).into())
     }
 
     pub(super) fn observer(&self, shown: Shown, events: mpsc::Sender<Event>) -> Observer {

@@ -9,16 +9,20 @@ use serde_json::{Value, json};
 
 use super::admission::AdmissionRefused;
 use super::build::target::ArtifactError;
-use super::error::{AnswerError, EngineError, HandleError, IncompleteBarrier, SaveRefusal, VersionMismatch};
+use super::error::{
+    AnswerError, EngineError, HandleError, IncompleteBarrier, SaveRefusal, VersionMismatch, WorkerFailure,
+};
 use super::registry::OpenError;
 use super::source::SourceError;
 use super::workspace::SetupFailure;
 
 impl From<EngineError> for ErrorBody {
     fn from(e: EngineError) -> Self {
-        // A backend's own JSON-RPC error keeps its code name, message and data.
-        if let EngineError::Worker { failure: RequestFailure::Server(RpcError { code, message, data }), .. } = e {
-            return Self { code: backend_code_name(code), message, data };
+        if let EngineError::Worker(worker) = &e
+            && let RequestFailure::Server(RpcError { code, message, data }) = &worker.failure
+        {
+            // A backend's own JSON-RPC error keeps its code name, message and data.
+            return Self { code: backend_code_name(*code), message: message.clone(), data: data.clone() };
         }
         let mut message = message(&e);
         if let Some(hint) = hint(&e) {
@@ -36,39 +40,45 @@ impl From<OpenError> for ErrorBody {
 }
 
 fn code(e: &EngineError) -> FailureCode {
-    use FailureCode as Code;
     match e {
-        EngineError::Admission(AdmissionRefused::Active(_)) => Code::InvalidParams,
-        EngineError::Admission(AdmissionRefused::Closed) | EngineError::Cancelled(_) => Code::RequestCancelled,
-        EngineError::Open(OpenError::Closing) | EngineError::Setup(SetupFailure::Closing) => Code::RequestCancelled,
-        EngineError::Setup(SetupFailure::Toolchain(_) | SetupFailure::Defect(_)) => Code::InternalError,
-        EngineError::Open(_) | EngineError::Selector(_) | EngineError::Parameter(_) => Code::InvalidParams,
-        // An unreadable disk is nobody's bad parameter; everything else is.
-        EngineError::Source(SourceError::Io { .. }) | EngineError::Disk(_) => Code::InternalError,
-        EngineError::Source(_) => Code::InvalidParams,
-        EngineError::Version(_) => Code::ContentModified,
-        EngineError::Handle(HandleError::TooMany { .. }) => Code::InvalidParams,
-        EngineError::Handle(_) => Code::ContentModified,
-        EngineError::Worker { failure, .. } => worker_code(failure),
-        EngineError::Session(SessionError::Closed) => Code::WorkerExited,
-        EngineError::Session(SessionError::Spawn(_)) => Code::InternalError,
-        EngineError::Answer(AnswerError::OtherText { .. }) => Code::ContentModified,
-        EngineError::Answer(_) => Code::InternalError,
-        EngineError::Incomplete(_) => Code::SyncBarrierIncomplete,
-        EngineError::Save(SaveRefusal::BatchOnlyArgs { .. }) => Code::SaveUnsupportedSetup,
-        EngineError::Save(SaveRefusal::Errors { .. }) => Code::InvalidParams,
-        EngineError::Save(SaveRefusal::ImportsMoved { .. }) => Code::SaveTraceStale,
+        EngineError::Admission(AdmissionRefused::Closed)
+        | EngineError::Open(OpenError::Closing)
+        | EngineError::Setup(SetupFailure::Closing)
+        | EngineError::Cancelled(_) => FailureCode::RequestCancelled,
+        // An unreadable disk is nobody's bad parameter; everything else that is wrong with a file is.
+        EngineError::Source(SourceError::Io { .. })
+        | EngineError::Disk(_)
+        | EngineError::Setup(SetupFailure::Toolchain(_) | SetupFailure::Defect(_))
+        | EngineError::Session(SessionError::Spawn(_))
+        | EngineError::Answer(AnswerError::Undecodable { .. } | AnswerError::OtherSave { .. })
+        | EngineError::Defect(_) => FailureCode::InternalError,
+        EngineError::Version(_)
+        | EngineError::Answer(AnswerError::OtherText { .. })
+        | EngineError::Handle(HandleError::NoSession | HandleError::OtherBackend | HandleError::OtherSession) => {
+            FailureCode::ContentModified
+        }
+        EngineError::Admission(AdmissionRefused::Active(_))
+        | EngineError::Open(_)
+        | EngineError::Selector(_)
+        | EngineError::Parameter(_)
+        | EngineError::Source(_)
+        | EngineError::Handle(HandleError::TooMany { .. })
+        | EngineError::Save(SaveRefusal::Errors { .. }) => FailureCode::InvalidParams,
+        EngineError::Session(SessionError::Closed) => FailureCode::WorkerExited,
+        EngineError::Incomplete(_) => FailureCode::SyncBarrierIncomplete,
+        EngineError::Save(SaveRefusal::BatchOnlyArgs { .. }) => FailureCode::SaveUnsupportedSetup,
+        EngineError::Save(SaveRefusal::ImportsMoved { .. }) => FailureCode::SaveTraceStale,
+        EngineError::Worker(worker) => worker_code(&worker.failure),
         EngineError::Artifact(e) => artifact_code(e),
-        EngineError::Defect(_) => Code::InternalError,
     }
 }
 
 fn worker_code(failure: &RequestFailure) -> FailureCode {
     match failure {
         RequestFailure::Cancelled => FailureCode::RequestCancelled,
-        RequestFailure::StaleVersion { .. }
-        | RequestFailure::ContentModified { .. }
-        | RequestFailure::NotOpen(_) => FailureCode::ContentModified,
+        RequestFailure::StaleVersion { .. } | RequestFailure::ContentModified { .. } | RequestFailure::NotOpen(_) => {
+            FailureCode::ContentModified
+        }
         RequestFailure::WorkerExited(_) | RequestFailure::SessionClosed => FailureCode::WorkerExited,
         RequestFailure::BuildRefused { .. } => FailureCode::SyncBarrierIncomplete,
         RequestFailure::Server(_) | RequestFailure::TimedOut | RequestFailure::Lost => FailureCode::InternalError,
@@ -95,7 +105,8 @@ fn artifact_code(e: &ArtifactError) -> FailureCode {
 
 /// What happened. The session does not know how documents are shown to people; its failures are put into words here.
 fn message(e: &EngineError) -> String {
-    let EngineError::Worker { failure, path } = e else { return e.to_string() };
+    let EngineError::Worker(worker) = e else { return e.to_string() };
+    let WorkerFailure { failure, path } = &**worker;
     if let Some(mismatch) = mismatch(failure, path) {
         return mismatch.to_string();
     }
@@ -124,7 +135,7 @@ const DOCTOR: &str = "`lean-beam doctor` shows which Lean was started";
 fn hint(e: &EngineError) -> Option<String> {
     let fixed = match e {
         EngineError::Version(mismatch) => return Some(mismatch_hint(mismatch)),
-        EngineError::Worker { failure, path } => return worker_hint(failure, path),
+        EngineError::Worker(worker) => return worker_hint(worker),
         EngineError::Incomplete(barrier) => return Some(incomplete_hint(barrier)),
         EngineError::Handle(HandleError::TooMany { .. }) => {
             "release some (data.oldest is the oldest), use them up with `linear`, or leave `storeHandle` out; BEAM_MAX_HANDLES sets another limit"
@@ -149,12 +160,14 @@ fn mismatch_hint(mismatch: &VersionMismatch) -> String {
     format!("look at the file again and use version {}", mismatch.accepted)
 }
 
-fn worker_hint(failure: &RequestFailure, path: &str) -> Option<String> {
+fn worker_hint(WorkerFailure { failure, path }: &WorkerFailure) -> Option<String> {
     if let Some(mismatch) = mismatch(failure, path) {
         return Some(mismatch_hint(&mismatch));
     }
     let fixed = match failure {
-        RequestFailure::ContentModified { .. } | RequestFailure::NotOpen(_) | RequestFailure::SessionClosed => ASK_AGAIN,
+        RequestFailure::ContentModified { .. } | RequestFailure::NotOpen(_) | RequestFailure::SessionClosed => {
+            ASK_AGAIN
+        }
         RequestFailure::WorkerExited(exit) => match exit.reason {
             ExitReason::SpawnFailed(_) | ExitReason::StartFailed => DOCTOR,
             _ => "the next request starts a fresh worker, handles of the old one are gone",
@@ -185,7 +198,7 @@ fn mismatch(failure: &RequestFailure, path: &str) -> Option<VersionMismatch> {
 fn data(e: &EngineError) -> Option<Value> {
     match e {
         EngineError::Version(mismatch) => Some(mismatch_data(mismatch)),
-        EngineError::Worker { failure, path } => worker_data(failure, path),
+        EngineError::Worker(worker) => worker_data(worker),
         EngineError::Handle(HandleError::TooMany { limit, oldest, .. }) => {
             Some(json!({ "reason": "tooManyHandles", "limit": limit, "oldest": oldest }))
         }
@@ -212,7 +225,7 @@ fn mismatch_data(VersionMismatch { expected, accepted, uri, .. }: &VersionMismat
     })
 }
 
-fn worker_data(failure: &RequestFailure, path: &str) -> Option<Value> {
+fn worker_data(WorkerFailure { failure, path }: &WorkerFailure) -> Option<Value> {
     if let Some(mismatch) = mismatch(failure, path) {
         return Some(mismatch_data(&mismatch));
     }

@@ -36,9 +36,8 @@ pub(crate) enum EngineError {
     Version(#[from] VersionMismatch),
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// A request to the worker of the document shown as `path`.
-    #[error("{failure}")]
-    Worker { failure: RequestFailure, path: String },
+    #[error(transparent)]
+    Worker(#[from] Box<WorkerFailure>),
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -87,6 +86,14 @@ pub(crate) enum ParameterError {
     ActionData(serde_json::Error),
     #[error("code_action_resolve: the action is about {uri}, not about `{path}`")]
     ActionOfAnother { uri: String, path: String },
+}
+
+/// A request to the worker of the document shown as `path` failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{failure}")]
+pub(crate) struct WorkerFailure {
+    pub(crate) failure: RequestFailure,
+    pub(crate) path: String,
 }
 
 /// The request is about another version than the document's.

@@ -36,9 +36,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
-use beam_wire::operation::WorkspaceMode;
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
+use beam_wire::workspace::WorkspaceMode;
 use beam_wire::{Answer, Backend, ErrorBody, Operation, Request, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -202,9 +202,7 @@ async fn admit_and_run(core: &EngineCore, request: Decoded, events: mpsc::Sender
     let response = match core.admissions.admit(request.client_request_id.as_deref()) {
         Err(e) => respond(Err(e.into())),
         // Never left half done by a cancellation.
-        Ok(_admission) if changes => {
-            respond(operation::workspaces::run(core, &request).await.map(Completed::from))
-        }
+        Ok(_admission) if changes => respond(operation::workspaces::run(core, &request).await.map(Completed::from)),
         Ok(admission) => match &before {
             Some(workspace) => respond(until_cancelled(workspace, &request, &admission, events).await),
             None => respond(Err(Defect::NotDispatched(request.op()).into())),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use beam_session::{Observation, Pending, Reply, RequestFailure};
-use beam_wire::operation::DiagnosticScope;
+use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
 use beam_wire::{Progress, StreamDiagnostic};
 use serde_json::Value;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_toolchain::Choice;
-use beam_wire::operation::WorkspaceMode;
+use beam_wire::workspace::WorkspaceMode;
 
 use super::common::Common;
 use super::workspace::Workspace;

@@ -54,7 +54,9 @@ impl LakePackage {
             .map_err(|e| ArtifactError::Defect { what: "asking Lake", error: e.to_string() })?;
         let LakeTarget { module, artifacts, trace, lean_args, .. } = asked.map_err(|e| match e {
             LakeError::NotModule(why) => ArtifactError::NotModule { path: source.shown.clone(), why },
-            LakeError::Stale(what) => ArtifactError::Stale { path: source.shown.clone(), what, hint: "run `lake build`" },
+            LakeError::Stale(what) => {
+                ArtifactError::Stale { path: source.shown.clone(), what, hint: "run `lake build`" }
+            }
             e => ArtifactError::Configuration(e.to_string()),
         })?;
         let unlike = |e: String| ArtifactError::Configuration(format!("Lake's answer is not as agreed: {e}"));

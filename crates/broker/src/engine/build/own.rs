@@ -44,14 +44,14 @@ impl OwnBuilder {
             Ok(ensured) => {
                 self.bases().insert(path.clone(), ensured.basis);
                 match ensured.outcome {
-                    Outcome::UpToDate { .. } | Outcome::Built { .. } => ImportsBuilt { vouches: true, ..ImportsBuilt::default() },
+                    Outcome::UpToDate { .. } | Outcome::Built { .. } => {
+                        ImportsBuilt { vouches: true, ..ImportsBuilt::default() }
+                    }
                     Outcome::Failed { text, .. } => ImportsBuilt { problem: Some(text), ..ImportsBuilt::default() },
-                    Outcome::Refused { modules } => {
-                        ImportsBuilt {
+                    Outcome::Refused { modules } => ImportsBuilt {
                         refused: modules.iter().map(|m| m.module.to_string()).collect(),
                         ..ImportsBuilt::default()
-                    }
-                    }
+                    },
                     // Nobody waits for this.
                     Outcome::Cancelled => ImportsBuilt::default(),
                 }

@@ -64,7 +64,7 @@ pub(in crate::engine) struct ArtifactPaths {
 
 /// Why the artifacts of a document are not, or not wholly, replaced.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::engine) enum ArtifactError {
+pub(crate) enum ArtifactError {
     #[error("`{path}` is no module of this project: {why}; only modules have artifacts")]
     NotModule { path: String, why: String },
     #[error(

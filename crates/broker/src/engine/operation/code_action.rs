@@ -1,9 +1,9 @@
 //! The edit behind a code action.
 
 use beam_session::RequestSpec;
-use beam_wire::answer::CodeActionResult;
-use beam_wire::operation::CodeActionResolve;
+
 use beam_wire::stream::Event;
+use beam_wire::todo::{CodeActionResolve, CodeActionResult};
 use beam_wire::{Answer, Progress};
 use serde::Deserialize;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use beam_base::Utf16Pos;
 use beam_session::RequestSpec;
-use beam_wire::operation::{Goals as GoalsOp, GoalsMode};
 use beam_wire::stream::Event;
+use beam_wire::todo::{GoalsAt, GoalsMode};
 use beam_wire::{Answer, Goals, Progress};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use crate::engine::workspace::Workspace;
 /// `goals`.
 pub(super) async fn goals(
     workspace: &Workspace,
-    op: &GoalsOp,
+    op: &GoalsAt,
     events: mpsc::Sender<Event>,
 ) -> Result<(Answer, Option<Progress>), EngineError> {
     if op.text.is_some() {

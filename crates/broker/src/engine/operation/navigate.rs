@@ -2,7 +2,7 @@
 
 use beam_base::{LineIndex, Utf16Pos};
 use beam_session::RequestSpec;
-use beam_wire::operation::{Definition, DocumentSymbols, Hover, References, SignatureHelp, WorkspaceSymbols};
+use beam_wire::navigate::{Definition, DocumentSymbols, Hover, References, SignatureHelp, WorkspaceSymbols};
 use beam_wire::stream::Event;
 use beam_wire::{Answer, Progress};
 use serde_json::{Value, json};

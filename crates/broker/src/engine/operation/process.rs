@@ -1,6 +1,8 @@
 //! Operations that are neither cancellable nor counted: about the process, or about all workspaces.
 
-use beam_wire::answer::{Cancelled, Reset, Shutdown, WorkspaceRow, Workspaces};
+use beam_wire::control::{Cancelled, ShutdownAnswer};
+use beam_wire::stats::Reset;
+use beam_wire::workspace::{WorkspaceRow, Workspaces};
 use beam_wire::{Answer, Operation, Request};
 
 use super::statistics;
@@ -24,7 +26,7 @@ pub(in crate::engine) async fn run(core: &EngineCore, request: &Request) -> Resu
         Operation::ListWorkspaces(_) => list(core).into(),
         Operation::Shutdown(_) => {
             core.shutdown.cancel();
-            Shutdown { shutdown: true }.into()
+            ShutdownAnswer { shutdown: true }.into()
         }
         _ => return Err(Defect::NotDispatched(request.op()).into()),
     })

@@ -2,14 +2,14 @@
 
 use beam_base::Utf16Pos;
 use beam_session::{Reply, RequestSpec};
-use beam_wire::operation::{Release, RunAt, RunWith};
+use beam_wire::run::{Release, RunAt, RunWith};
 use beam_wire::stream::Event;
 use beam_wire::{Answer, Backend, Handle, Progress, RunResult};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::engine::document::{Document, decode, progress_of};
-use crate::engine::error::{EngineError, HandleError};
+use crate::engine::document::{Document, progress_of};
+use crate::engine::error::{AnswerError, EngineError, HandleError};
 use crate::engine::handles::HandlePlace;
 use crate::engine::live::LiveSession;
 use crate::engine::observe::Shown;
@@ -119,11 +119,11 @@ fn finish(
     reply: &Reply,
     place: Option<HandlePlace>,
 ) -> Result<Answered, EngineError> {
-    let result: RunResult<Value> = decode(method, reply)?;
-    if let (Some(raw), Some(place)) = (&result.handle, place) {
-        place.minted((reply.version, reply.worker), raw);
+    let result = RunResult::from_lean(reply.value.get(), |raw| wrap(workspace, &doc.live, raw))
+        .map_err(|error| AnswerError::Undecodable { method, error })?;
+    if let (Some(handle), Some(place)) = (&result.handle, place) {
+        place.minted((reply.version, reply.worker), &handle.raw);
     }
-    let result = result.wrap(|raw| wrap(workspace, &doc.live, raw));
     Ok((result.into(), progress_of(reply)))
 }
 

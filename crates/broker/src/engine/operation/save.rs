@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use beam_lean::lake_text_hash;
 use beam_session::{RequestSpec, SetupReport};
-use beam_wire::answer::Closed;
-use beam_wire::operation::{Close, DiagnosticScope, SaveOlean};
+use beam_wire::document::{Close, Closed, DiagnosticScope, SaveOlean};
 use beam_wire::stream::Event;
 use beam_wire::{Answer, Progress, SaveResult, SyncResult};
 use serde::Deserialize;
@@ -158,8 +157,7 @@ async fn write(doc: &Document, target: &SaveTarget, events: mpsc::Sender<Event>)
     let mut observer = doc.observer(Shown::Nothing, events);
     let reply = doc.ask(RequestSpec::new(METHOD, params).once(), &mut observer).await?;
     let reply: SaveReply = decode(METHOD, &reply)?;
-    let saved =
-        SaveIdentity { version: reply.version, module: reply.module.clone(), hash: reply.text_hash.clone() };
+    let saved = SaveIdentity { version: reply.version, module: reply.module.clone(), hash: reply.text_hash.clone() };
     if saved == wanted { Ok(reply) } else { Err(AnswerError::OtherSave { saved, wanted }.into()) }
 }
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use beam_base::AbsPath;
 use beam_session::DocumentInfo;
-use beam_wire::answer::{OpenDocsAnswer, RootDocs, StatsAnswer, WorkspaceDocs};
-use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
+
 use beam_wire::Backend;
+use beam_wire::stats::{
+    DiskStatus, OpenDoc, OpenDocs, OpenDocsAnswer, PerBackend, RootDocs, SessionStats, StatsAnswer, WorkspaceDocs,
+    WorkspaceStats,
+};
 use tokio::task::JoinSet;
 
 use crate::engine::core::EngineCore;
@@ -20,10 +23,8 @@ use crate::engine::workspace::Workspace;
 /// `stats`, of one workspace or of all.
 pub(in crate::engine) async fn stats(core: &EngineCore, one: Option<&Workspace>) -> StatsAnswer {
     if let Some(workspace) = one {
-        return StatsAnswer::One(WorkspaceStats {
-            uptime_ms: Some(core.uptime_ms()),
-            ..workspace_stats(workspace).await
-        });
+        let stats = workspace_stats(workspace).await;
+        return StatsAnswer::One(Box::new(WorkspaceStats { uptime_ms: Some(core.uptime_ms()), ..stats }));
     }
     // At once: each may have to wait for its own disk.
     let mut each = JoinSet::new();

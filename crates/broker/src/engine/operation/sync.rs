@@ -1,7 +1,7 @@
 //! A session, and a document's text and verdict.
 
-use beam_wire::answer::{Ensured, Updated};
-use beam_wire::operation::{DiagnosticScope, RefreshFile, SyncFile, UpdateFile};
+use beam_wire::control::Ensured;
+use beam_wire::document::{DiagnosticScope, RefreshFile, SyncFile, UpdateFile, Updated};
 use beam_wire::stream::Event;
 use beam_wire::{Answer, Backend, Progress};
 use tokio::sync::mpsc;

@@ -2,9 +2,9 @@
 
 use beam_base::{Utf16Pos, Utf16Range};
 use beam_session::RequestSpec;
-use beam_wire::answer::TodoResult;
-use beam_wire::operation::Todo;
+
 use beam_wire::stream::Event;
+use beam_wire::todo::{TodoIn, TodoResult};
 use beam_wire::{Answer, Progress};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::engine::workspace::Workspace;
 /// `todo`. `params` are the operation's own, as Lean gets them.
 pub(super) async fn todo(
     workspace: &Workspace,
-    op: &Todo,
+    op: &TodoIn,
     mut params: Map<String, Value>,
     events: mpsc::Sender<Event>,
 ) -> Result<(Answer, Option<Progress>), EngineError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_toolchain::Choice;
-use beam_wire::answer::{WorkspaceDrop, WorkspaceInit};
-use beam_wire::operation::{InitWorkspace, WorkspaceMode};
+
+use beam_wire::workspace::{InitWorkspace, WorkspaceDrop, WorkspaceInit, WorkspaceMode};
 use beam_wire::{Answer, Operation, Request};
 
 use crate::engine::core::EngineCore;
