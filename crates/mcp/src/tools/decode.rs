@@ -8,7 +8,7 @@ use super::ToolError;
 use super::descriptor::{DropTarget, Workspace};
 use super::feedback::FeedbackCall;
 use super::schema::{self, Argument, Of};
-use super::table::{Kind, Operation, Tool};
+use super::table::{Operation, Tool, ToolKind};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -39,18 +39,18 @@ pub(crate) fn decode(tool: &Tool, mut arguments: Map<String, Value>) -> Result<D
     let declared = schema::arguments(tool);
     undeclared(tool, &declared, &arguments)?;
     match (tool.kind, tool.operation) {
-        (Kind::Version, _) => Ok(Decoded::Version),
-        (Kind::Stats, _) => Ok(Decoded::Stats),
-        (Kind::DropWorkspace, _) => Ok(Decoded::Drop(DropTarget::read(tool.name, &arguments)?)),
-        (Kind::Operation, Some(operation)) => {
+        (ToolKind::Version, _) => Ok(Decoded::Version),
+        (ToolKind::Stats, _) => Ok(Decoded::Stats),
+        (ToolKind::DropWorkspace, _) => Ok(Decoded::Drop(DropTarget::read(tool.name, &arguments)?)),
+        (ToolKind::Operation, Some(operation)) => {
             let workspace = Workspace::read(tool.name, &arguments)?;
             arguments.remove("workspace");
             let request = request(tool, operation, &declared, &workspace, arguments)?;
             Ok(Decoded::Operation(Box::new(Call { workspace, request })))
         }
         // The table has an operation for every tool of that kind: a test sees to it.
-        (Kind::Operation, None) => Err(ToolError::invalid_input(format!("{}: no operation", tool.name))),
-        (Kind::Feedback, _) => Ok(Decoded::Feedback(Box::new(FeedbackCall::read(tool.name, arguments)?))),
+        (ToolKind::Operation, None) => Err(ToolError::invalid_input(format!("{}: no operation", tool.name))),
+        (ToolKind::Feedback, _) => Ok(Decoded::Feedback(Box::new(FeedbackCall::read(tool.name, arguments)?))),
     }
 }
 

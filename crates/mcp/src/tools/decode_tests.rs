@@ -94,7 +94,7 @@ fn every_tool_takes_all_its_arguments_and_only_those() {
 #[test]
 fn every_tool_insists_on_what_is_required() {
     let project = Project::new();
-    for tool in TOOLS.iter().filter(|t| t.kind == Kind::Operation) {
+    for tool in TOOLS.iter().filter(|t| t.kind == ToolKind::Operation) {
         for argument in schema::arguments(tool) {
             let mut arguments = all_good(tool, &project);
             arguments.remove(&argument.name);

@@ -7,10 +7,10 @@ use beam_broker::daemon::{Control, HostPaths};
 use beam_broker::feedback::{self, Context, Input};
 use serde_json::{Map, Value};
 
-use super::bound::{self, Limits};
 use super::descriptor::Workspace;
 use super::process::version_object;
 use super::schema::INCLUDE_COLLECTED;
+use super::truncate::{self, OutputLimits};
 use super::{ToolError, ToolOutput};
 
 /// A report that is asked for.
@@ -25,7 +25,7 @@ pub(crate) struct FeedbackCall {
 
 /// What the process knows of the workspace. Not looked at in a confidential report.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct RuntimeContext {
     /// Some workspace has a runtime.
     pub runtime_active: bool,
     /// Statistics of this workspace, if it has a runtime.
@@ -55,7 +55,7 @@ impl FeedbackCall {
     }
 
     /// Makes the report, and writes the bundle if one is asked for. Blocks on the file system.
-    pub(crate) fn finish(self, known: Known, limits: &Limits) -> ToolOutput {
+    pub(crate) fn finish(self, known: RuntimeContext, limits: &OutputLimits) -> ToolOutput {
         let Value::Object(mut identity) = version_object(known.runtime_active) else {
             return ToolError::invalid_result("the identity is no object").into();
         };
@@ -87,7 +87,7 @@ impl FeedbackCall {
         if !self.confidential() {
             structured["workspace"] = self.workspace.echo();
         }
-        bound::within(ToolOutput { structured, is_error: false }, limits)
+        truncate::to_limit(ToolOutput { structured, is_error: false }, limits)
     }
 }
 
@@ -122,13 +122,13 @@ mod tests {
             FeedbackCall::read(TOOL, all.clone())
         }
 
-        fn report(&self, more: Value, known: Known) -> ToolOutput {
-            self.call(more).unwrap().finish(known, &Limits::default())
+        fn report(&self, more: Value, known: RuntimeContext) -> ToolOutput {
+            self.call(more).unwrap().finish(known, &OutputLimits::default())
         }
     }
 
-    fn known() -> Known {
-        Known {
+    fn known() -> RuntimeContext {
+        RuntimeContext {
             runtime_active: true,
             stats: Some(json!({ "uptimeMs": 77 })),
             open_files: Some(json!({ "files": ["Secret.lean"] })),
@@ -167,8 +167,8 @@ mod tests {
             assert_eq!(e.code, "invalidInput");
             assert!(e.message.starts_with(TOOL) && e.message.contains(why), "{}", e.message);
         }
-        let outside =
-            project.report(json!({ "evidence": [{ "name": "x", "path": "/etc/hostname" }] }), Known::default());
+        let outside = project
+            .report(json!({ "evidence": [{ "name": "x", "path": "/etc/hostname" }] }), RuntimeContext::default());
         assert!(outside.is_error && outside.structured["code"] == "invalidInput", "{}", outside.structured);
     }
 
@@ -189,7 +189,7 @@ mod tests {
 
         let short = project.report(json!({}), known()).structured;
         assert!(short.get("collected").is_none());
-        let cold = project.report(json!({ "include_collected": true }), Known::default()).structured;
+        let cold = project.report(json!({ "include_collected": true }), RuntimeContext::default()).structured;
         assert!(cold["collected"]["stats"].is_null() && cold["collected"]["openFiles"].is_null());
         assert!(cold["collection_warnings"][0].as_str().unwrap().contains("no Lean runtime"), "{cold}");
     }
@@ -226,7 +226,7 @@ mod tests {
     fn a_bundle_that_cannot_be_written_is_no_fault_of_the_input() {
         let project = Project::new();
         std::fs::write(project.root().join(".beam"), "a file where the folder should be").unwrap();
-        let out = project.report(json!({ "bundle": "dir" }), Known::default());
+        let out = project.report(json!({ "bundle": "dir" }), RuntimeContext::default());
         assert!(out.is_error && out.structured["code"] == "internalError", "{}", out.structured);
     }
 }

@@ -4,7 +4,6 @@
 //! ([`table`]) adds what only MCP has: names, hints, descriptions, which events may occur. Must never hold state: all of this is functions
 //! of their arguments (and, for a workspace descriptor, of the file system).
 
-mod bound;
 mod decode;
 mod descriptor;
 mod feedback;
@@ -15,18 +14,19 @@ mod shapes;
 mod table;
 #[cfg(test)]
 mod testing;
+mod truncate;
 
-pub(crate) use bound::Limits;
 pub(crate) use decode::{Call, Decoded, decode};
 pub(crate) use descriptor::DropTarget;
-pub(crate) use feedback::{FeedbackCall, Known};
+pub(crate) use feedback::{FeedbackCall, RuntimeContext};
 pub use process::{PREFERRED_REVISION, SERVER_NAME};
 pub(crate) use process::{VERSION, stats, version_object};
 pub(crate) use project::{diagnostic_data, dropped, project};
 pub(crate) use schema::list_json;
-pub(crate) use table::{Kind, Tool, find};
+pub(crate) use table::{Tool, ToolKind, find};
+pub(crate) use truncate::OutputLimits;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) use beam_broker::is_setup_line;
 
@@ -54,6 +54,15 @@ impl ToolError {
     /// Arguments that mean nothing.
     pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
         Self { code: "invalidInput".to_owned(), message: message.into(), data: None }
+    }
+
+    /// More calls than the server keeps.
+    pub(crate) fn too_many_calls(limit: usize) -> Self {
+        let message = format!(
+            "{limit} calls are waiting for their answers, and no more are taken; wait for some of them or cancel them, then send this \
+             one again"
+        );
+        Self { code: "tooManyCalls".to_owned(), message, data: Some(json!({ "limit": limit })) }
     }
 
     /// An answer of the broker's that is not what was promised.

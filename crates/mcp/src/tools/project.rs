@@ -8,16 +8,16 @@ use beam_wire::{Goals, Progress, Response, SaveResult, StreamDiagnostic, SyncRes
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::bound::{self, Limits};
 use super::decode::Call;
 use super::descriptor::DropTarget;
 use super::schema::snake;
 use super::shapes::{Close, CloseSave, CodeAction, Run, Todo, TodoItem, Update};
 use super::table::{Output, Tool};
+use super::truncate::{self, OutputLimits};
 use super::{ToolError, ToolOutput};
 
 /// Makes the result of a call.
-pub(crate) fn project(tool: &Tool, call: &Call, response: Response, limits: &Limits) -> ToolOutput {
+pub(crate) fn project(tool: &Tool, call: &Call, response: Response, limits: &OutputLimits) -> ToolOutput {
     let output = match response.outcome {
         Err(e) => ToolError { code: e.code, message: e.message, data: e.data }.into(),
         Ok(result) => match shape(tool, call, result, response.file_progress) {
@@ -27,7 +27,7 @@ pub(crate) fn project(tool: &Tool, call: &Call, response: Response, limits: &Lim
             Err(e) => e.into(),
         },
     };
-    bound::within(output, limits)
+    truncate::to_limit(output, limits)
 }
 
 /// Result of `lean_drop_workspace`.

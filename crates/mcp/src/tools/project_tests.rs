@@ -19,7 +19,7 @@ fn call(tool: &Tool, diagnostics_in_result: bool) -> Call {
 fn projected(name: &str, response: &str) -> ToolOutput {
     let tool = find(name).unwrap();
     let response: Response = serde_json::from_str(response).unwrap();
-    project(tool, &call(tool, name == "lean_sync"), response, &Limits::default())
+    project(tool, &call(tool, name == "lean_sync"), response, &OutputLimits::default())
 }
 
 fn check(name: &str, result: &str, expect: &Expect) {
@@ -227,7 +227,7 @@ fn failures_pass_with_their_data() {
     let data = json!({ "reason": "documentVersionMismatch", "expectedVersion": 1, "currentVersion": 2 });
     let error = ErrorBody { code: "contentModified".into(), message: "m".into(), data: Some(data.clone()) };
     for tool in TOOLS.iter().filter(|t| t.operation.is_some()) {
-        let out = project(tool, &call(tool, false), Response::failed(error.clone()), &Limits::default());
+        let out = project(tool, &call(tool, false), Response::failed(error.clone()), &OutputLimits::default());
         assert!(out.is_error);
         assert_eq!(out.structured, json!({ "code": "contentModified", "message": "m", "data": data }));
     }
@@ -237,7 +237,7 @@ fn failures_pass_with_their_data() {
 fn large_results_are_cut_and_say_so() {
     let tool = find("lean_workspace_symbols").unwrap();
     let many: Vec<_> = (0..9000).map(|n| json!({ "name": format!("symbol{n}"), "kind": 14 })).collect();
-    let limits = Limits { max_output_bytes: 10_000 };
+    let limits = OutputLimits { max_output_bytes: 10_000 };
     let out = project(tool, &call(tool, false), Response::ok(many.into()), &limits);
     assert!(!out.is_error);
     assert!(out.structured.to_string().len() <= 10_000);
@@ -282,7 +282,7 @@ fn the_process_itself() {
     assert_eq!(version["mcp_protocol"], "2026-07-28");
     assert_eq!(version["runtime_active"], false);
     assert_eq!(version_object(true)["runtime_active"], true);
-    let limits = Limits::default();
+    let limits = OutputLimits::default();
     assert_eq!(stats(None, &limits).structured, json!({ "uptimeMs": 0, "workspaces": {} }));
     assert_eq!(stats(Some(json!({ "uptimeMs": 5 })), &limits).structured, json!({ "uptimeMs": 5 }));
 }

@@ -9,7 +9,7 @@ use beam_wire::field::{self, Field, Kind as FieldKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::table::{Hint, Kind, Operation, TOOLS, Tool};
+use super::table::{Operation, TOOLS, Tool, ToolHint, ToolKind};
 
 const SPECULATIVE: &str = "Speculative, not persisted: to keep the text, edit and save the file first, then lean_update or lean_sync. \
      No OS sandbox: Lean code may do IO.";
@@ -31,10 +31,10 @@ fn descriptor(tool: &Tool) -> Value {
     out.insert("description".into(), description(tool).into());
     out.insert("inputSchema".into(), input_schema(tool));
     let hint = match tool.hint {
-        Hint::None => None,
-        Hint::ReadOnly => Some(json!({ "readOnlyHint": true })),
-        Hint::Additive => Some(json!({ "destructiveHint": false })),
-        Hint::Idempotent => Some(json!({ "idempotentHint": true })),
+        ToolHint::None => None,
+        ToolHint::ReadOnly => Some(json!({ "readOnlyHint": true })),
+        ToolHint::Additive => Some(json!({ "destructiveHint": false })),
+        ToolHint::Idempotent => Some(json!({ "idempotentHint": true })),
     };
     if let Some(hint) = hint {
         out.insert("annotations".into(), hint);
@@ -50,7 +50,7 @@ fn description(tool: &Tool) -> String {
     if tool.progress.status {
         parts.push(SLOW);
     }
-    if matches!(tool.kind, Kind::Operation | Kind::DropWorkspace) {
+    if matches!(tool.kind, ToolKind::Operation | ToolKind::DropWorkspace) {
         parts.push(SOURCE);
     }
     parts.join(" ")
@@ -140,7 +140,7 @@ pub(crate) const INCLUDE_COLLECTED: &str = "include_collected";
 pub(crate) fn arguments(tool: &Tool) -> Vec<Argument> {
     let own: Vec<Argument> = match (tool.kind, tool.operation) {
         (_, Some(operation)) => operation.arguments(),
-        (Kind::Feedback, None) => REPORT
+        (ToolKind::Feedback, None) => REPORT
             .iter()
             .map(|(name, required, kind)| Argument {
                 name: (*name).to_owned(),
@@ -151,7 +151,7 @@ pub(crate) fn arguments(tool: &Tool) -> Vec<Argument> {
         (_, None) => Vec::new(),
     };
     let (mut all, optional): (Vec<_>, Vec<_>) = own.into_iter().partition(|a| a.required);
-    if !matches!(tool.kind, Kind::Version | Kind::Stats) {
+    if !matches!(tool.kind, ToolKind::Version | ToolKind::Stats) {
         all.push(Argument { name: "workspace".to_owned(), required: true, of: Of::Workspace });
     }
     all.extend(optional);

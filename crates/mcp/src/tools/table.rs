@@ -5,7 +5,7 @@ use beam_wire::field::{self, Field};
 
 /// Which way a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ToolKind {
     /// `beam_version`
     Version,
     /// `beam_stats`
@@ -42,7 +42,7 @@ const BARRIER: ProgressPolicy = ProgressPolicy { diagnostics: true, ..RUN };
 
 /// The one hint a tool gives, if any. Hints are advice to clients; a hint that is not here keeps the protocol's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hint {
+pub(crate) enum ToolHint {
     /// No `annotations`.
     None,
     /// `readOnlyHint: true`
@@ -104,16 +104,16 @@ pub(crate) struct Tool {
     /// Name.
     pub name: &'static str,
     /// Which way it goes.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// Which events may occur.
     pub progress: ProgressPolicy,
     /// Annotation.
-    pub hint: Hint,
+    pub hint: ToolHint,
     /// What it does, in words for an agent.
     pub about: &'static str,
     /// It runs the caller's text: the words about speculation belong to its description.
     pub speculative: bool,
-    /// The operation behind it; `Some` exactly for [`Kind::Operation`].
+    /// The operation behind it; `Some` exactly for [`ToolKind::Operation`].
     pub operation: Option<&'static Operation>,
 }
 
@@ -122,19 +122,25 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|t| t.name == name)
 }
 
-const fn utility(name: &'static str, kind: Kind, hint: Hint, progress: ProgressPolicy, about: &'static str) -> Tool {
+const fn utility(
+    name: &'static str,
+    kind: ToolKind,
+    hint: ToolHint,
+    progress: ProgressPolicy,
+    about: &'static str,
+) -> Tool {
     Tool { name, kind, progress, hint, about, speculative: false, operation: None }
 }
 
 const fn lean(
     name: &'static str,
-    hint: Hint,
+    hint: ToolHint,
     progress: ProgressPolicy,
     about: &'static str,
     operation: &'static Operation,
 ) -> Tool {
     let speculative = matches!(operation.output, Output::Run);
-    Tool { name, kind: Kind::Operation, progress, hint, about, speculative, operation: Some(operation) }
+    Tool { name, kind: ToolKind::Operation, progress, hint, about, speculative, operation: Some(operation) }
 }
 
 const fn plain(op: Op, output: Output) -> Operation {
@@ -175,37 +181,37 @@ const CLOSE: Operation =
 pub(crate) const TOOLS: &[Tool] = &[
     utility(
         "beam_version",
-        Kind::Version,
-        Hint::ReadOnly,
+        ToolKind::Version,
+        ToolHint::ReadOnly,
         QUIET,
         "Identity of this server: version, preferred MCP revision, executable, whether a Lean runtime is active.",
     ),
     utility(
         "beam_stats",
-        Kind::Stats,
-        Hint::ReadOnly,
+        ToolKind::Stats,
+        ToolHint::ReadOnly,
         QUIET,
         "Debug counters of every workspace this process has cached. Not a way to choose a workspace.",
     ),
     utility(
         "beam_feedback_report",
-        Kind::Feedback,
-        Hint::None,
+        ToolKind::Feedback,
+        ToolHint::None,
         PREPARATION,
         "Beam does not upload or submit anything: this returns a report about a problem with Beam itself as Markdown. bundle also writes \
          files under the project's .beam/feedback. confidential collects nothing from the project.",
     ),
     utility(
         "lean_drop_workspace",
-        Kind::DropWorkspace,
-        Hint::Idempotent,
+        ToolKind::DropWorkspace,
+        ToolHint::Idempotent,
         PREPARATION,
         "Forget a workspace's Lean processes and handles: after changes to lakefile, manifest, lean-toolchain, Lean options or plugins. \
          Runs after all earlier calls and before later ones; the next call starts anew.",
     ),
     lean(
         "lean_run_at",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         RUN,
         "Try one tactic in a proof, or one command elsewhere, at a position, and see messages and remaining goals. Cheap: compare \
          candidates in parallel. success false: Lean rejected it, see messages. goals []: solved. proof_state null: not in a proof.",
@@ -213,39 +219,45 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_run_at_handle",
-        Hint::Additive,
+        ToolHint::Additive,
         RUN,
         "As lean_run_at; a success may carry next_handle, the state reached, for lean_run_with. lean_release it when done.",
         &RUN_AT_HANDLE,
     ),
-    lean("lean_hover", Hint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
-    lean("lean_signature_help", Hint::ReadOnly, FILE, "Signature of the application at a position.", &SIGNATURE_HELP),
-    lean("lean_definition", Hint::ReadOnly, FILE, "Where what stands at a position is defined.", &DEFINITION),
+    lean("lean_hover", ToolHint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
+    lean(
+        "lean_signature_help",
+        ToolHint::ReadOnly,
+        FILE,
+        "Signature of the application at a position.",
+        &SIGNATURE_HELP,
+    ),
+    lean("lean_definition", ToolHint::ReadOnly, FILE, "Where what stands at a position is defined.", &DEFINITION),
     lean(
         "lean_references",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "Where what stands at a position is used, in all files open or built.",
         &REFERENCES,
     ),
-    lean("lean_document_symbols", Hint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
+    lean("lean_document_symbols", ToolHint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
     lean(
         "lean_workspace_symbols",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         PREPARATION,
         "Declarations of the workspace whose name matches a query.",
         &WORKSPACE_SYMBOLS,
     ),
     lean(
         "lean_goals",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "Goals before or after the tactic at a position; an error outside proofs. Runs nothing.",
         &GOALS,
     ),
     lean(
         "lean_todo",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at \
          run_at_position. Waits for the whole file.",
@@ -253,7 +265,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_code_action_resolve",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "The edit behind a code_action of lean_todo, passed unchanged. Nothing is applied: the client applies any WorkspaceEdit, then \
          calls lean_update or lean_sync.",
@@ -261,22 +273,22 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_run_with",
-        Hint::Additive,
+        ToolHint::Additive,
         FILE,
         "Try one tactic or command from a handle's state. The handle stays usable for other branches; a success may carry next_handle.",
         &RUN_WITH,
     ),
     lean(
         "lean_run_with_linear",
-        Hint::None,
+        ToolHint::None,
         FILE,
         "As lean_run_with, but the handle is used up, whatever comes of it.",
         &RUN_WITH_LINEAR,
     ),
-    lean("lean_release", Hint::None, FILE, "Forget a handle.", &RELEASE),
+    lean("lean_release", ToolHint::None, FILE, "Forget a handle.", &RELEASE),
     lean(
         "lean_update",
-        Hint::None,
+        ToolHint::None,
         PREPARATION,
         "Read the on-disk source and hand it to Lean; answers at once with the version that position tools need. Do it after each edit; \
          lean_sync also waits for diagnostics.",
@@ -284,7 +296,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_sync",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness what blocks a save. \
          Never applies speculative text. A check that cannot complete is an error, never clean.",
@@ -292,14 +304,14 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_refresh",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "For stale imports: close the file, read the on-disk source with fresh imports, then as lean_sync.",
         &REFRESH,
     ),
     lean(
         "lean_save",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "Sync, then write Lean/Lake build artifacts of that text, so that importers see it. A development checkpoint, not a batch-build or \
          CI success.",
@@ -307,12 +319,12 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_close_save",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "As lean_save, which writes Lean/Lake build artifacts, then close the file.",
         &CLOSE_SAVE,
     ),
-    lean("lean_close", Hint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
+    lean("lean_close", ToolHint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
 ];
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn w3_every_operation_on_a_workspace_has_a_tool() {
         assert_eq!(has, wants, "{}", spec.name);
     }
     for tool in TOOLS {
-        assert_eq!(tool.operation.is_some(), tool.kind == Kind::Operation, "{}", tool.name);
+        assert_eq!(tool.operation.is_some(), tool.kind == ToolKind::Operation, "{}", tool.name);
     }
 }
 
@@ -248,7 +248,7 @@ fn duty_progress_and_status_are_told() {
     for tool in TOOLS {
         let text = description(tool.name);
         let told = text.contains("_meta.progressToken") && text.contains("one beam.status");
-        let quiet = matches!(tool.kind, Kind::Version | Kind::Stats);
+        let quiet = matches!(tool.kind, ToolKind::Version | ToolKind::Stats);
         assert_eq!(told, !quiet, "{}: {text}", tool.name);
     }
 }

@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 
 use super::{ToolError, ToolOutput};
 
-/// Limits of what a tool returns.
+/// OutputLimits of what a tool returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct OutputLimits {
     /// Bytes of `structuredContent` as JSON. The frame has it twice, the second time quoted: up to three times as much.
     pub max_output_bytes: usize,
 }
 
-impl Limits {
+impl OutputLimits {
     /// The variable that sets the limit.
     pub(crate) const VARIABLE: &str = "LEAN_BEAM_MCP_MAX_OUTPUT_BYTES";
     const LOWEST: usize = 4 * 1024;
     /// Three times this is below the 10 MiB at which clients give up on a frame.
     const HIGHEST: usize = 3 * 1024 * 1024;
 
-    /// Reads [`Limits::VARIABLE`]'s value.
+    /// Reads [`OutputLimits::VARIABLE`]'s value.
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, String> {
         let Some(text) = text.map(str::trim).filter(|t| !t.is_empty()) else {
             return Ok(Self::default());
@@ -40,7 +40,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for OutputLimits {
     fn default() -> Self {
         Self { max_output_bytes: 256 * 1024 }
     }
@@ -66,7 +66,7 @@ const SHORT: usize = 200;
 const ELLIPSIS: &str = "…";
 
 /// The output, cut if it is too large.
-pub(crate) fn within(output: ToolOutput, limits: &Limits) -> ToolOutput {
+pub(crate) fn to_limit(output: ToolOutput, limits: &OutputLimits) -> ToolOutput {
     let limit = limits.max_output_bytes;
     let before = size(&output.structured);
     if before <= limit {
@@ -80,7 +80,7 @@ pub(crate) fn within(output: ToolOutput, limits: &Limits) -> ToolOutput {
         if fit(&mut cut, limit - reserve, "", &mut cuts)
             && let Value::Object(map) = &mut cut
         {
-            map.insert("truncated".into(), cuts.iter().map(Cut::to_value).collect());
+            map.insert("truncated".into(), cuts.iter().map(Truncation::to_value).collect());
             if size(&cut) <= limit {
                 return ToolOutput { structured: cut, is_error: output.is_error };
             }
@@ -90,26 +90,26 @@ pub(crate) fn within(output: ToolOutput, limits: &Limits) -> ToolOutput {
     let message = format!(
         "the result has {before} bytes, the limit is {limit}, and it cannot be cut sensibly; ask for a smaller range, or start the \
          server with a larger {}",
-        Limits::VARIABLE
+        OutputLimits::VARIABLE
     );
     ToolError { code: "outputTooLarge".to_owned(), message, data: None }.into()
 }
 
-struct Cut {
+struct Truncation {
     field: String,
     unit: &'static str,
     shown: usize,
     total: usize,
 }
 
-impl Cut {
+impl Truncation {
     fn to_value(&self) -> Value {
         json!({ "field": self.field, "unit": self.unit, "shown": self.shown, "total": self.total })
     }
 }
 
 /// Makes the value's JSON at most `budget` bytes; false if that cannot be done.
-fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     if size(value) <= budget {
         return true;
     }
@@ -122,7 +122,7 @@ fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bo
             let shown = text[..kept].chars().count();
             text.truncate(kept);
             text.push_str(ELLIPSIS);
-            cuts.push(Cut { field: field.to_owned(), unit: "characters", shown, total });
+            cuts.push(Truncation { field: field.to_owned(), unit: "characters", shown, total });
             true
         }
         Value::Array(items) => fit_array(items, budget, field, cuts),
@@ -133,7 +133,7 @@ fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bo
     }
 }
 
-fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let total = items.len();
     // Errors first: the last message of a failed text is the one that says why.
     let mut order: Vec<usize> = (0..total).collect();
@@ -156,12 +156,12 @@ fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<
     let mut flags = keep.into_iter();
     items.retain(|_| flags.next().unwrap_or(false));
     if shown < total {
-        cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+        cuts.push(Truncation { field: field.to_owned(), unit: "items", shown, total });
     }
     size_of_items(items) <= budget
 }
 
-fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let total = map.len();
     let mut left = budget.saturating_sub(2);
     let mut shown = 0;
@@ -172,12 +172,12 @@ fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &
         shown += usize::from(left > 0);
         left > 0
     });
-    cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+    cuts.push(Truncation { field: field.to_owned(), unit: "items", shown, total });
     true
 }
 
 /// Members that may be cut share what the others leave, the small ones first, so that one long text does not cost the rest.
-fn fit_object(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_object(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let cuttable = |key: &str, value: &Value| {
         !WHOLE.contains(&key)
             && match value {
@@ -261,5 +261,5 @@ fn size(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-#[path = "bound_tests.rs"]
+#[path = "truncate_tests.rs"]
 mod tests;

@@ -4,12 +4,12 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn limits(max_output_bytes: usize) -> Limits {
-    Limits { max_output_bytes }
+fn limits(max_output_bytes: usize) -> OutputLimits {
+    OutputLimits { max_output_bytes }
 }
 
 fn bounded(value: &Value, limit: usize) -> ToolOutput {
-    within(ToolOutput { structured: value.clone(), is_error: false }, &limits(limit))
+    to_limit(ToolOutput { structured: value.clone(), is_error: false }, &limits(limit))
 }
 
 fn truncated(value: &Value, limit: usize, expect: &Expect) -> Value {
@@ -94,7 +94,7 @@ fn handles_and_code_actions_are_whole_or_the_call_fails() {
     assert!(out.is_error);
     assert_eq!(out.structured["code"], "outputTooLarge");
     let message = out.structured["message"].as_str().unwrap();
-    assert!(message.contains(Limits::VARIABLE) && message.contains("5000"), "{message}");
+    assert!(message.contains(OutputLimits::VARIABLE) && message.contains("5000"), "{message}");
     // In a list, what does not fit is left out whole.
     let items = json!([{ "kind": "sorry", "range": 1 }, { "kind": "code_action", "code_action": action }]);
     let out = truncated(
@@ -129,7 +129,7 @@ fn errors_are_bounded_too_and_stay_errors() {
         message: "m".to_owned(),
         data: Some(json!({ "staleDirectDeps": (0..3000).map(|n| n.to_string()).collect::<Vec<_>>() })),
     };
-    let out = within(e.into(), &limits(4096));
+    let out = to_limit(e.into(), &limits(4096));
     assert!(out.is_error && out.structured["code"] == "syncBarrierIncomplete");
     assert_eq!(out.structured["truncated"][0]["field"], "data.staleDirectDeps");
     assert!(out.structured.to_string().len() <= 4096);
@@ -153,11 +153,11 @@ fn sizes_are_those_of_the_json() {
 
 #[test]
 fn the_variable_is_checked() {
-    assert_eq!(Limits::parse(None), Ok(Limits::default()));
-    assert_eq!(Limits::parse(Some(" ")), Ok(Limits::default()));
-    assert_eq!(Limits::parse(Some("8192")), Ok(limits(8192)));
+    assert_eq!(OutputLimits::parse(None), Ok(OutputLimits::default()));
+    assert_eq!(OutputLimits::parse(Some(" ")), Ok(OutputLimits::default()));
+    assert_eq!(OutputLimits::parse(Some("8192")), Ok(limits(8192)));
     for bad in ["0", "-1", "4095", "3145729", "many"] {
-        assert!(Limits::parse(Some(bad)).unwrap_err().contains(Limits::VARIABLE), "{bad}");
+        assert!(OutputLimits::parse(Some(bad)).unwrap_err().contains(OutputLimits::VARIABLE), "{bad}");
     }
 }
 
