@@ -51,7 +51,7 @@ pub(crate) enum Revision {
 pub(crate) enum Decision {
     /// Nothing.
     Silence,
-    /// ImmediateAnswer at once.
+    /// Answer at once.
     Answer(ImmediateAnswer),
     /// Run a tool.
     Call(Box<ToolCall>),
