@@ -3,22 +3,23 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::error::ErrorBody;
-use crate::sync::Progress;
+use crate::observed::Progress;
 
-/// How a request ended.
+/// How a request ended: with an [`Answer`] where it was made, with JSON where it was read off a connection.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Response {
-    /// Result or failure.
-    pub outcome: Result<Value, ErrorBody>,
+pub struct Response<A = Value> {
+    /// Answer or failure.
+    pub outcome: Result<A, ErrorBody>,
     /// Progress of the document, where it was observed.
     pub file_progress: Option<Progress>,
 }
 
-impl Response {
+impl<A> Response<A> {
     /// Success.
     #[must_use]
-    pub fn ok(result: Value) -> Self {
+    pub fn ok(result: A) -> Self {
         Self { outcome: Ok(result), file_progress: None }
     }
 
@@ -36,7 +37,15 @@ impl Response {
     }
 }
 
-impl Serialize for Response {
+impl Response<Answer> {
+    /// The same with the answer as JSON.
+    #[must_use]
+    pub fn into_json(self) -> Response {
+        Response { outcome: self.outcome.map(|answer| answer.to_value()), file_progress: self.file_progress }
+    }
+}
+
+impl<A: Serialize> Serialize for Response<A> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(None)?;
         map.serialize_entry("ok", &self.outcome.is_ok())?;

@@ -4,10 +4,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sync::Progress;
+use crate::field::fields;
+use crate::observed::Progress;
+
+fields! {
+    /// List the documents that are open, and whether they match the disk.
+    ListDocs {}
+    /// Counters of sessions and operations.
+    ReadStats {}
+    /// Set all counters to zero.
+    ResetStats {}
+}
 
 /// Counters of one operation, or of a backend's operations together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpStats {
     /// Requests ended.
@@ -31,7 +41,7 @@ pub struct OpStats {
 }
 
 /// Counters of one backend in one workspace.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStats {
     /// Sessions started.
@@ -55,7 +65,7 @@ pub struct BackendStats {
 }
 
 /// One session's state.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum SessionStats {
     /// Running.
@@ -85,7 +95,7 @@ pub enum SessionStats {
 }
 
 /// A value per backend.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PerBackend<T> {
     /// Lean.
     pub lean: T,
@@ -94,7 +104,7 @@ pub struct PerBackend<T> {
 }
 
 /// `stats` of one workspace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStats {
     /// Workspace id.
@@ -111,7 +121,7 @@ pub struct WorkspaceStats {
 }
 
 /// How a tracked document relates to its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum DiskStatus {
     /// Same content.
@@ -125,7 +135,7 @@ pub enum DiskStatus {
 }
 
 /// One open document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenDoc {
     /// Document URI.
@@ -145,10 +155,69 @@ pub struct OpenDoc {
 }
 
 /// A backend's open documents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpenDocs {
     /// Whether a session runs.
     pub active: bool,
     /// Its documents, by path.
     pub files: Vec<OpenDoc>,
+}
+
+/// Open documents of one workspace, or of all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum OpenDocsAnswer {
+    /// Of the one that was named.
+    One(WorkspaceDocs),
+    /// Of all.
+    All {
+        /// By workspace id.
+        workspaces: BTreeMap<String, RootDocs>,
+    },
+}
+
+/// Open documents of a named workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceDocs {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Canonical root.
+    pub root: String,
+    /// By prover.
+    pub sessions: PerBackend<OpenDocs>,
+}
+
+/// Open documents of a workspace whose id is the key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RootDocs {
+    /// Canonical root.
+    pub root: String,
+    /// By prover.
+    pub sessions: PerBackend<OpenDocs>,
+}
+
+/// Statistics of one workspace, or of all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum StatsAnswer {
+    /// Of the one that was named.
+    One(Box<WorkspaceStats>),
+    /// Of all.
+    All {
+        /// Since start or reset, milliseconds.
+        #[serde(rename = "uptimeMs")]
+        uptime_ms: u64,
+        /// By workspace id.
+        workspaces: BTreeMap<String, WorkspaceStats>,
+    },
+}
+
+/// The counters are zero.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reset {
+    /// Always true.
+    pub reset: bool,
 }

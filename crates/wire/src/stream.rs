@@ -1,36 +1,9 @@
 //! Messages on a connection: any number of events, then exactly one response (broker protocol section 6).
 
-use beam_base::Utf16Range;
 use serde::{Deserialize, Serialize};
 
+use crate::observed::{Progress, StreamDiagnostic};
 use crate::response::Response;
-use crate::sync::Progress;
-
-/// A diagnostic as it passes by.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct StreamDiagnostic {
-    /// Relative to the root inside it, else absolute, else the raw URI.
-    pub path: String,
-    /// Document.
-    pub uri: String,
-    /// Version it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<i64>,
-    /// LSP number 1 to 4.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub severity: Option<u8>,
-    /// The untruncated range where Lean gives one.
-    pub range: Utf16Range,
-    /// Lean's words.
-    pub message: String,
-    /// It keeps the document from being saved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub save_blocking: Option<bool>,
-    /// It keeps the barrier from completing.
-    #[serde(default)]
-    pub completion_blocking: bool,
-}
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

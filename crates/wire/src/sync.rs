@@ -2,39 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stream::StreamDiagnostic;
+use crate::observed::StreamDiagnostic;
 use beam_base::Utf16Range;
 
-/// What is known of Lean's progress through the current version of a document. Lines are 1-based.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Progress {
-    /// Notifications seen for this version.
-    pub updates: u64,
-    /// Nothing is being processed.
-    pub done: bool,
-    /// First line in work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range_start_line: Option<u32>,
-    /// Upper bound of Lean's ranges, not the length of the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range_end_line: Option<u32>,
-}
-
-impl std::fmt::Display for Progress {
-    /// `range=3..13 updates=4 done=false`, or `rangeEndLine=13 updates=5 done=true`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.range_start_line, self.range_end_line) {
-            (Some(start), Some(end)) => write!(f, "range={start}..{end} ")?,
-            (None, Some(end)) => write!(f, "rangeEndLine={end} ")?,
-            _ => {}
-        }
-        write!(f, "updates={} done={}", self.updates, self.done)
-    }
-}
-
 /// User-visible diagnostics of a version by severity. `total` is derived and checked when read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "CountsWire", into = "CountsWire")]
 pub struct Counts {
     /// Errors, and texts that say the barrier is incomplete.
@@ -49,7 +21,7 @@ pub struct Counts {
     pub unknown: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountsWire {
     error: u64,
@@ -95,7 +67,7 @@ impl TryFrom<CountsWire> for Counts {
 }
 
 /// The diagnostics part of a sync result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Diagnostics {
     /// All of the version, whatever the scope.
@@ -106,7 +78,7 @@ pub struct Diagnostics {
 }
 
 /// A diagnostic that blocks saving or completion.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BlockingDiagnostic {
     /// Full range.
@@ -123,7 +95,7 @@ pub struct BlockingDiagnostic {
 }
 
 /// A message without position that blocks saving.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BlockingMessage {
     /// One line.
@@ -135,7 +107,7 @@ pub struct BlockingMessage {
 }
 
 /// The Lean side's verdict on one version; nobody overrides it (R6).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Readiness {
     /// The verdict.
@@ -151,7 +123,7 @@ pub struct Readiness {
 }
 
 /// Result of `sync_file` and `refresh_file`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SyncResult {
     /// Relative to the root, or absolute outside it.
@@ -165,7 +137,7 @@ pub struct SyncResult {
 }
 
 /// Result of `save_olean` (sync and save section 6). Paths are absolute.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SaveResult {
     /// Relative to the root, or absolute outside it; the same as in `sync`.
@@ -210,14 +182,5 @@ mod tests {
         let counts: Counts = serde_json::from_str(good).unwrap();
         assert_eq!(serde_json::to_string(&counts).unwrap(), good);
         assert!(serde_json::from_str::<Counts>(&good.replace("\"total\":2", "\"total\":3")).is_err());
-    }
-
-    #[test]
-    fn progress_text() {
-        let mut p = Progress { updates: 4, done: false, range_start_line: Some(3), range_end_line: Some(13) };
-        assert_eq!(p.to_string(), "range=3..13 updates=4 done=false");
-        p.range_start_line = None;
-        p.done = true;
-        assert_eq!(p.to_string(), "rangeEndLine=13 updates=4 done=true");
     }
 }

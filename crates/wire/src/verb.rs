@@ -1,74 +1,10 @@
 //! The CLI's verbs, derived from operations (cli section 2; W3).
+//!
+//! A verb's positional arguments are the operation's required fields, in the table's order; its options are the optional ones. Only what
+//! differs from that is said here.
 
-use crate::op::Op;
-
-/// One argument of a verb, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arg {
-    /// `PATH`: made absolute against the caller's directory.
-    Path,
-    /// `VERSION`.
-    Version,
-    /// `LINE`.
-    Line,
-    /// `CHARACTER`.
-    Character,
-    /// `END_LINE`.
-    EndLine,
-    /// `END_CHARACTER`.
-    EndCharacter,
-    /// `before|after`.
-    Mode,
-    /// `HANDLE`: inline JSON, `-` or `--handle-file PATH`.
-    Handle,
-    /// `TEXT`: `--stdin`, `--text-file PATH`, `-- words`, `words`. Always last.
-    Text,
-    /// `WORDS…`: a symbol query. Always last.
-    Query,
-    /// A JSON object, or `-`.
-    CodeAction,
-    /// A request id.
-    RequestId,
-    /// `[lean|rocq]`.
-    Backend,
-    /// `[+all-diagnostics]`.
-    AllDiagnostics,
-    /// `[--include-declaration|--exclude-declaration]`.
-    Declaration,
-    /// `[--kind K ...]`.
-    TodoKinds,
-    /// `[--suggest none|basic]`.
-    Suggest,
-    /// `[--hold]`.
-    Hold,
-}
-
-impl Arg {
-    /// How usage lines spell it.
-    #[must_use]
-    pub fn usage(self) -> &'static str {
-        match self {
-            Self::Path => "PATH",
-            Self::Version => "VERSION",
-            Self::Line => "LINE",
-            Self::Character => "CHARACTER",
-            Self::EndLine => "END_LINE",
-            Self::EndCharacter => "END_CHARACTER",
-            Self::Mode => "before|after",
-            Self::Handle => "HANDLE",
-            Self::Text => "TEXT",
-            Self::Query => "QUERY...",
-            Self::CodeAction => "ACTION-JSON|-",
-            Self::RequestId => "REQUEST-ID",
-            Self::Backend => "[lean|rocq]",
-            Self::AllDiagnostics => "[+all-diagnostics]",
-            Self::Declaration => "[--include-declaration|--exclude-declaration]",
-            Self::TodoKinds => "[--kind K ...]",
-            Self::Suggest => "[--suggest none|basic]",
-            Self::Hold => "[--hold]",
-        }
-    }
-}
+use crate::field::Field;
+use crate::operation::Op;
 
 /// Whether a verb may start a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,65 +22,71 @@ pub struct VerbSpec {
     pub name: &'static str,
     /// What is asked of the broker.
     pub op: Op,
-    /// Arguments in order.
-    pub args: &'static [Arg],
+    /// Optional fields that are positional here, before all others.
+    pub leading: &'static [&'static str],
     /// Fields the verb itself sets.
     pub fixed: &'static [(&'static str, bool)],
+    /// Optional fields that the verb does not offer.
+    pub hidden: &'static [&'static str],
     /// Progress and diagnostics are shown while it waits, and an interrupt cancels it.
     pub waits: bool,
     /// Whether it starts a daemon.
     pub daemon: Daemon,
+    /// What it does beyond the operation's summary.
+    pub more: &'static str,
 }
 
-use Arg::{
-    AllDiagnostics, Backend, Character, CodeAction, Declaration, EndCharacter, EndLine, Handle, Hold, Line, Mode, Path,
-    Query, RequestId, Suggest, Text, TodoKinds, Version,
-};
-
-const fn verb(name: &'static str, op: Op, args: &'static [Arg], waits: bool) -> VerbSpec {
-    VerbSpec { name, op, args, fixed: &[], waits, daemon: Daemon::Start }
+const fn verb(name: &'static str, op: Op) -> VerbSpec {
+    VerbSpec { name, op, leading: &[], fixed: &[], hidden: &[], waits: true, daemon: Daemon::Start, more: "" }
 }
 
-const fn fixed(mut spec: VerbSpec, fields: &'static [(&'static str, bool)]) -> VerbSpec {
-    spec.fixed = fields;
-    spec
+/// Answers at once: nothing is shown meanwhile.
+const fn quick(name: &'static str, op: Op) -> VerbSpec {
+    VerbSpec { waits: false, ..verb(name, op) }
 }
 
-const fn existing(mut spec: VerbSpec) -> VerbSpec {
-    spec.daemon = Daemon::Existing;
-    spec
+/// Asks a daemon that runs, and starts none.
+const fn existing(name: &'static str, op: Op) -> VerbSpec {
+    VerbSpec { daemon: Daemon::Existing, ..quick(name, op) }
 }
+
+const NEW_HANDLE: &str = "Keeps the state under a new handle.";
 
 /// Every verb that is one operation, in help order.
 pub const VERBS: &[VerbSpec] = &[
-    verb("ensure", Op::Ensure, &[Backend, Hold], false),
-    verb("update", Op::UpdateFile, &[Path], false),
-    verb("sync", Op::SyncFile, &[Path, AllDiagnostics], true),
-    verb("refresh", Op::RefreshFile, &[Path, AllDiagnostics], true),
-    verb("save", Op::SaveOlean, &[Path, AllDiagnostics], true),
-    verb("close", Op::Close, &[Path], false),
-    fixed(verb("close-save", Op::Close, &[Path, AllDiagnostics], true), &[("saveArtifacts", true)]),
-    verb("run-at", Op::RunAt, &[Path, Version, Line, Character, Text], true),
-    fixed(verb("run-at-handle", Op::RunAt, &[Path, Version, Line, Character, Text], true), &[("storeHandle", true)]),
-    fixed(verb("run-with", Op::RunWith, &[Path, Handle, Text], true), &[("storeHandle", true), ("linear", false)]),
-    fixed(
-        verb("run-with-linear", Op::RunWith, &[Path, Handle, Text], true),
-        &[("storeHandle", true), ("linear", true)],
-    ),
-    verb("release", Op::Release, &[Path, Handle], false),
-    verb("goals", Op::Goals, &[Mode, Path, Version, Line, Character], true),
-    verb("hover", Op::Hover, &[Path, Version, Line, Character], true),
-    verb("signature-help", Op::SignatureHelp, &[Path, Version, Line, Character], true),
-    verb("definition", Op::Definition, &[Path, Version, Line, Character], true),
-    verb("references", Op::References, &[Path, Version, Line, Character, Declaration], true),
-    verb("document-symbols", Op::DocumentSymbols, &[Path, Version], true),
-    verb("workspace-symbols", Op::WorkspaceSymbols, &[Query], true),
-    verb("todo", Op::Todo, &[Path, Version, Line, Character, EndLine, EndCharacter, TodoKinds, Suggest], true),
-    verb("code-action-resolve", Op::CodeActionResolve, &[Path, Version, CodeAction], true),
-    existing(verb("open-files", Op::OpenDocs, &[], false)),
-    existing(verb("stats", Op::Stats, &[], false)),
-    existing(verb("reset-stats", Op::ResetStats, &[], false)),
-    existing(verb("cancel", Op::Cancel, &[RequestId], false)),
+    quick("ensure", Op::Ensure),
+    quick("update", Op::UpdateFile),
+    VerbSpec { hidden: &["diagnosticsInResult"], ..verb("sync", Op::SyncFile) },
+    VerbSpec { hidden: &["diagnosticsInResult"], ..verb("refresh", Op::RefreshFile) },
+    verb("save", Op::SaveOlean),
+    VerbSpec { hidden: &["saveArtifacts", "diagnosticScope"], ..quick("close", Op::Close) },
+    VerbSpec {
+        fixed: &[("saveArtifacts", true)],
+        more: "Saves it first, as `save` does.",
+        ..verb("close-save", Op::Close)
+    },
+    VerbSpec { hidden: &["storeHandle"], ..verb("run-at", Op::RunAt) },
+    VerbSpec { fixed: &[("storeHandle", true)], more: NEW_HANDLE, ..verb("run-at-handle", Op::RunAt) },
+    VerbSpec { fixed: &[("storeHandle", true), ("linear", false)], more: NEW_HANDLE, ..verb("run-with", Op::RunWith) },
+    VerbSpec {
+        fixed: &[("storeHandle", true), ("linear", true)],
+        more: "Keeps the state under a new handle. The old handle is used up, whatever happens.",
+        ..verb("run-with-linear", Op::RunWith)
+    },
+    quick("release", Op::Release),
+    VerbSpec { leading: &["mode"], hidden: &["text"], ..verb("goals", Op::Goals) },
+    verb("hover", Op::Hover),
+    verb("signature-help", Op::SignatureHelp),
+    verb("definition", Op::Definition),
+    verb("references", Op::References),
+    verb("document-symbols", Op::DocumentSymbols),
+    verb("workspace-symbols", Op::WorkspaceSymbols),
+    verb("todo", Op::Todo),
+    verb("code-action-resolve", Op::CodeActionResolve),
+    existing("open-files", Op::OpenDocs),
+    existing("stats", Op::Stats),
+    existing("reset-stats", Op::ResetStats),
+    existing("cancel", Op::Cancel),
 ];
 
 impl VerbSpec {
@@ -154,22 +96,26 @@ impl VerbSpec {
         VERBS.iter().find(|v| v.name == name)
     }
 
-    /// `run-at PATH VERSION LINE CHARACTER TEXT`
-    #[must_use]
-    pub fn usage(&self) -> String {
-        let mut out = self.name.to_owned();
-        for arg in self.args {
-            out.push(' ');
-            out.push_str(arg.usage());
-        }
-        out
+    /// Positional arguments, in order.
+    pub fn positional(&self) -> impl Iterator<Item = Field> + '_ {
+        let own = self.op.spec().own;
+        let leading = self.leading.iter().filter_map(|name| own.iter().copied().find(|f| f.name == *name));
+        leading.chain(self.op.spec().required())
+    }
+
+    /// Options, in the table's order.
+    pub fn options(&self) -> impl Iterator<Item = Field> + '_ {
+        self.op.spec().optional().filter(|f| {
+            let name = &f.name;
+            !self.leading.contains(name) && !self.hidden.contains(name) && !self.fixed.iter().any(|(n, _)| n == name)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::OPERATIONS;
+    use crate::operation::OPERATIONS;
 
     /// W3: every operation has a verb. Shutdown has one with a life of its own in the CLI; a daemon of the CLI's serves one project, so
     /// the operations on workspaces are for those who speak the protocol.
@@ -182,9 +128,27 @@ mod tests {
         }
     }
 
+    /// Names of fields in this table are names of fields.
     #[test]
-    fn usage_lines() {
-        assert_eq!(VerbSpec::from_name("run-at").unwrap().usage(), "run-at PATH VERSION LINE CHARACTER TEXT");
-        assert_eq!(VerbSpec::from_name("goals").unwrap().usage(), "goals before|after PATH VERSION LINE CHARACTER");
+    fn w3_verbs_name_fields_of_their_operation() {
+        for verb in VERBS {
+            let names = verb.leading.iter().chain(verb.hidden).chain(verb.fixed.iter().map(|(name, _)| name));
+            for name in names {
+                assert!(verb.op.spec().optional().any(|f| f.name == *name), "{}: {name}", verb.name);
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_and_options() {
+        let shown = |name: &str| {
+            let verb = VerbSpec::from_name(name).unwrap();
+            let list = |fields: Vec<Field>| fields.iter().map(|f| f.name).collect::<Vec<_>>().join(" ");
+            format!("{} | {}", list(verb.positional().collect()), list(verb.options().collect()))
+        };
+        assert_eq!(shown("run-at"), "path version line character text | ");
+        assert_eq!(shown("goals"), "mode path version line character | ");
+        assert_eq!(shown("todo"), "path version line character endLine endCharacter | kinds suggest");
+        assert_eq!(shown("sync"), "path | diagnosticScope");
     }
 }
