@@ -273,18 +273,18 @@ fn arguments_of_the_mcp_server() {
         // The hidden subcommand is the same tool.
         assert_eq!(meaning(parse(split(&format!("mcp {line}")), Tool::Beam)), meant);
     };
-    check("", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: false })"]);
+    check("", &expect!["Mcp(McpArgs { lean_cmd: None, goals: None, self_check: None, version: false })"]);
     check(
         "--lean-cmd embedded",
-        &expect![[r#"Mcp(McpArgs { lean_cmd: Some("embedded"), self_check: None, version: false })"#]],
+        &expect![[r#"Mcp(McpArgs { lean_cmd: Some("embedded"), goals: None, self_check: None, version: false })"#]],
     );
     check(
         "--lean-cmd=/opt/lean/bin/lean --self-check A.lean",
         &expect![[
-            r#"Mcp(McpArgs { lean_cmd: Some("/opt/lean/bin/lean"), self_check: Some("A.lean"), version: false })"#
+            r#"Mcp(McpArgs { lean_cmd: Some("/opt/lean/bin/lean"), goals: None, self_check: Some("A.lean"), version: false })"#
         ]],
     );
-    check("--nope --version", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: true })"]);
+    check("--nope --version", &expect!["Mcp(McpArgs { lean_cmd: None, goals: None, self_check: None, version: true })"]);
     check("-h", &expect!["help lean-beam-mcp"]);
     check("--lean-cmd x help", &expect!["help lean-beam-mcp"]);
     check("--root /p", &expect!["usage of lean-beam-mcp: unexpected argument --root"]);

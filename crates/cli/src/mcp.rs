@@ -22,17 +22,19 @@ use crate::{ui, version};
 
 /// Usage of the server.
 pub const USAGE: &str = "\
-usage: lean-beam-mcp [--lean-cmd CMD] [--self-check FILE]
+usage: lean-beam-mcp [--lean-cmd CMD] [--goals FORM] [--self-check FILE]
 
 An MCP server on standard input and output. Every call names its project; nothing is started before a call needs it.
 
   --lean-cmd CMD     the Lean of every project: auto (default), embedded, or the path of a lean; also BEAM_TOOLCHAIN
+  --goals FORM       how goals are shown where a call does not say: json (default), or text, which costs fewer tokens
   --self-check FILE  start a server, sync FILE of the project in the current directory, say whether all is well, and end
   --version          say what this is
   -h, --help         this
 
 environment:
-  LEAN_BEAM_MCP_MAX_OUTPUT_BYTES         limit of one result (default 262144); what is larger is cut, and the cut is stated
+  BEAM_MCP_GOALS                         the same as --goals
+  LEAN_BEAM_MCP_MAX_OUTPUT_BYTES         limit of a result where a call does not say (default 65536); the rest is cut, and said to be
   LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS    limit of each phase of the self-check (default 120000)
   LEAN_BEAM_MCP_TRACE                    1, or a filter such as beam_mcp=trace: traces on stderr
 ";
@@ -42,6 +44,8 @@ environment:
 pub struct McpArgs {
     /// `--lean-cmd`
     pub lean_cmd: Option<OsString>,
+    /// `--goals`
+    pub goals: Option<OsString>,
     /// `--self-check`: check instead of serving.
     pub self_check: Option<PathBuf>,
     /// `--version`: say it instead of serving.
@@ -64,6 +68,7 @@ pub(crate) fn parse(mut rest: Rest) -> Result<Command, ArgError> {
         match name {
             "-h" | "--help" | "help" => return Ok(Command::Help(Topic::Mcp)),
             "--lean-cmd" => out.lean_cmd = Some(value("--lean-cmd")?),
+            "--goals" => out.goals = Some(value("--goals")?),
             "--self-check" => out.self_check = Some(value("--self-check")?.into()),
             _ => return Err(ArgError::Usage(format!("unexpected argument {text}"), Topic::Mcp)),
         }
@@ -94,7 +99,7 @@ pub fn run(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
     }
     match &args.self_check {
         Some(file) => check(&ctx, args, file.as_os_str()),
-        None => serve(&ctx),
+        None => serve(&ctx, args),
     }
 }
 
@@ -107,16 +112,20 @@ fn check(ctx: &Context, args: &McpArgs, file: &OsStr) -> Result<Ending, CliError
     let Some(file) = file.to_str() else {
         return Err(CliError::Value(format!("--self-check: FILE is not valid UTF-8: {}", file.display())));
     };
-    let flags = args.lean_cmd.iter().flat_map(|cmd| ["--lean-cmd".into(), cmd.clone()]).collect();
+    let given = [("--lean-cmd", &args.lean_cmd), ("--goals", &args.goals)];
+    let flags = given.into_iter().filter_map(|(name, value)| Some([name.into(), value.clone()?])).flatten().collect();
     let passed = SelfCheck { program, args: flags, root, file: file.to_owned(), limit }.run().map_err(Box::new)?;
     ui::answer(&passed)?;
     Ok(Ending::Done)
 }
 
-fn serve(ctx: &Context) -> Result<Ending, CliError> {
+fn serve(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
     trace(ctx);
     let mut options =
         Options::from_vars(|name| ctx.env.var(name).map(str::to_owned)).map_err(|e| CliError::Value(e.to_string()))?;
+    if let Some(form) = &args.goals {
+        options.set_goals("--goals", &form.to_string_lossy()).map_err(|e| CliError::Value(e.to_string()))?;
+    }
     let stop = CancelToken::new();
     options.stop = stop.clone();
     let mut settings = EngineSettings::new(ctx.env.clone());

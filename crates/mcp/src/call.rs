@@ -19,7 +19,7 @@ use crate::reply;
 use crate::report::{CallSubject, Reporter};
 use crate::rpc_error::RpcError;
 use crate::service::Service;
-use crate::tools::{self, Call, Decoded, DropTarget, OutputLimits, Tool, ToolKind, ToolOutput};
+use crate::tools::{self, DecodedCall, Defaults, DropTarget, OperationCall, OutputLimits, Tool, ToolKind, ToolOutput};
 
 /// Events of one request that may stand between the broker and the reporter.
 const EVENTS: usize = 64;
@@ -30,6 +30,8 @@ pub(crate) struct CallContext<S> {
     pub(crate) service: S,
     pub(crate) outbox: Outbox,
     pub(crate) limits: OutputLimits,
+    /// What the server's owner wants where a call says nothing.
+    pub(crate) defaults: Arc<Defaults>,
     pub(crate) status_delay: Duration,
     /// Calls that may be at work at once. Held until the answer is in the outbox, so answers that wait for room are bounded too.
     pub(crate) at_work: Arc<Semaphore>,
@@ -103,21 +105,25 @@ async fn dispatch<S: Service>(
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
 ) -> Outcome {
-    match tools::decode(tool, arguments) {
+    match tools::decode(tool, arguments, &context.defaults, &context.limits) {
         Err(e) => Ok(e.into()),
-        Ok(Decoded::Version) => {
+        Ok(DecodedCall::Version) => {
             let structured = tools::version_object(context.service.has_runtime());
             Ok(ToolOutput { structured, is_error: false })
         }
-        Ok(Decoded::Stats) => {
+        Ok(DecodedCall::Stats) => {
             // Before there is a runtime there is nothing that counts, not even time.
             let stats = if context.service.has_runtime() { context.service.stats(None).await } else { None };
             Ok(tools::stats(stats, &context.limits))
         }
-        Ok(Decoded::Feedback(call)) => Ok(feedback::report(&context.service, *call, &context.limits, reporter).await),
-        Ok(Decoded::Operation(call)) => operation(context, tool, &call, reporter).await,
+        Ok(DecodedCall::Feedback(call)) => {
+            Ok(feedback::report(&context.service, *call, &context.limits, reporter).await)
+        }
+        Ok(DecodedCall::Operation(call)) => operation(context, tool, &call, reporter).await,
         // A drop goes its own way before it gets here.
-        Ok(Decoded::Drop(target)) => Ok(tools::dropped(&target, &context.service.drop_workspace(&target.id()).await)),
+        Ok(DecodedCall::Drop(target)) => {
+            Ok(tools::dropped(&target, &context.service.drop_workspace(&target.id()).await))
+        }
     }
 }
 
@@ -129,8 +135,8 @@ async fn evict<S: Service>(
     reporter: &mut Reporter,
     ticket: &Ticket,
 ) -> Outcome {
-    let target: DropTarget = match tools::decode(tool, arguments) {
-        Ok(Decoded::Drop(target)) => target,
+    let target: DropTarget = match tools::decode(tool, arguments, &context.defaults, &context.limits) {
+        Ok(DecodedCall::Drop(target)) => target,
         Ok(_) => return Err(RpcError::Defect(format!("{} was read as another tool", tool.name))),
         Err(e) => return Ok(e.into()),
     };
@@ -143,7 +149,7 @@ async fn evict<S: Service>(
 async fn operation<S: Service>(
     context: &CallContext<S>,
     tool: &'static Tool,
-    call: &Call,
+    call: &OperationCall,
     reporter: &mut Reporter,
 ) -> Outcome {
     reporter.preparing("preparing the Lean workspace").await;
@@ -153,7 +159,7 @@ async fn operation<S: Service>(
     reporter.watch(context.service.set_up(&id)).await.map_err(RpcError::SetUp)?;
     let (events, seen) = mpsc::channel(EVENTS);
     let response = reporter.drive(context.service.run(Ok(call.request.clone()), events), seen).await;
-    Ok(tools::project(tool, call, response, &context.limits))
+    Ok(tools::project(tool, call, response))
 }
 
 fn panic_text(e: tokio::task::JoinError) -> String {

@@ -40,4 +40,4 @@ mod tools;
 
 pub use server::{BadVariable, ExitReason, Options, serve};
 pub use service::Service;
-pub use tools::{PREFERRED_REVISION, SERVER_NAME};
+pub use tools::{Defaults, PREFERRED_REVISION, SERVER_NAME};

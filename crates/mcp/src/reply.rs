@@ -10,16 +10,13 @@ use crate::level::Level;
 use crate::meta::SERVER;
 use crate::protocol::{FixedResult, ImmediateAnswer, Revision};
 use crate::rpc_error::{ErrorObject, LEGACY, MODERN, RpcError};
-use crate::tools::{self, SERVER_NAME, ToolOutput, VERSION};
+use crate::tools::{self, INSTRUCTIONS, SERVER_NAME, ToolOutput, VERSION};
 
 /// How long a client may keep what discovery and `tools/list` said, in milliseconds: neither depends on user, workspace or time.
 const TTL_MS: u32 = 3_600_000;
 
 /// Largest frame we send, in bytes. Clients in use fail above 10 MiB.
 pub(crate) const FRAME_CAP: usize = 10 * 1024 * 1024 - 4096;
-
-const INSTRUCTIONS: &str = "Every Lean tool call names its project: put \"workspace\": {\"root\": \"/absolute/path\"} into the arguments of \
-    each workspace-bound call; nothing is remembered between calls.";
 
 /// One outgoing message with its line end.
 pub(crate) type OutputLine = Vec<u8>;
@@ -99,6 +96,7 @@ struct InitializeResult {
     protocol_version: &'static str,
     capabilities: Capabilities,
     server_info: Identity,
+    instructions: &'static str,
 }
 
 #[derive(Serialize)]
@@ -162,7 +160,12 @@ pub(crate) fn answer(answer: &ImmediateAnswer) -> OutputLine {
         Err(e) => error(id, e),
         Ok(FixedResult::Empty) => success(id, Revision::Legacy, Empty {}),
         Ok(FixedResult::Initialized) => {
-            let body = InitializeResult { protocol_version: LEGACY, capabilities: CAPABILITIES, server_info: IDENTITY };
+            let body = InitializeResult {
+                protocol_version: LEGACY,
+                capabilities: CAPABILITIES,
+                server_info: IDENTITY,
+                instructions: INSTRUCTIONS,
+            };
             success(id, Revision::Legacy, body)
         }
         Ok(FixedResult::Discovery) => {
@@ -191,11 +194,10 @@ pub(crate) fn call(id: &Id, revision: Revision, output: &ToolOutput) -> OutputLi
     if frame.len() <= FRAME_CAP {
         return frame;
     }
-    let e = tools::ToolError {
-        code: "outputTooLarge".to_owned(),
-        message: format!("the result needs {} bytes, more than one MCP message can carry; ask for less", frame.len()),
-        data: None,
-    };
+    let e = tools::ToolError::output_too_large(format!(
+        "the result needs {} bytes, more than one MCP message can carry; ask for less",
+        frame.len()
+    ));
     call_unbounded(id, revision, &e.into())
 }
 

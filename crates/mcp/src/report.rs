@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beam_wire::stream::Event;
-use beam_wire::{Progress, Response, StreamDiagnostic};
+use beam_wire::{Progress, StreamDiagnostic};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -96,11 +96,7 @@ impl Reporter {
     }
 
     /// Waits for a request's response and passes on what comes before it.
-    pub(crate) async fn drive(
-        &mut self,
-        work: impl Future<Output = Response>,
-        mut events: mpsc::Receiver<Event>,
-    ) -> Response {
+    pub(crate) async fn drive<R>(&mut self, work: impl Future<Output = R>, mut events: mpsc::Receiver<Event>) -> R {
         tokio::pin!(work);
         let response = loop {
             tokio::select! {

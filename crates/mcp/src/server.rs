@@ -24,7 +24,7 @@ use crate::outbox::{ClientGone, Outbox, outbox};
 use crate::protocol::{Decision, Protocol, ToolCall};
 use crate::reply;
 use crate::service::Service;
-use crate::tools::{OutputLimits, ToolError, ToolKind};
+use crate::tools::{Defaults, OutputLimits, ToolError, ToolKind};
 
 /// Calls that may be admitted and not flushed; the next one is refused. Far above what any client has in flight.
 const CALLS: usize = 1024;
@@ -44,10 +44,12 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(800);
 pub struct Options {
     /// How long a call may take before a client that gave no progress token gets a sign of life.
     pub status_delay: Duration,
-    /// Bytes of a tool's result as JSON; what is larger is cut, and the cut is stated.
+    /// Bytes of a tool's result as JSON, where a call does not say; what is larger is cut, and the cut is stated.
     pub max_output_bytes: usize,
     /// Cancelled when the process was told to end.
     pub stop: CancelToken,
+    /// What optional arguments are where a call leaves them out.
+    pub defaults: Defaults,
 }
 
 impl Default for Options {
@@ -56,11 +58,12 @@ impl Default for Options {
             status_delay: Duration::from_secs(2),
             max_output_bytes: OutputLimits::default().max_output_bytes,
             stop: CancelToken::new(),
+            defaults: Defaults::default(),
         }
     }
 }
 
-/// A variable that means nothing.
+/// A variable or option that means nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadVariable(String);
@@ -68,6 +71,17 @@ pub struct BadVariable(String);
 impl Options {
     /// Variable with the status delay in milliseconds, for tests.
     pub const STATUS_DELAY: &str = "LEAN_BEAM_MCP_TEST_STATUS_DELAY_MS";
+
+    /// Variable with the form of goals where a call does not say; the option `--goals` is for the same.
+    pub const GOALS: &str = "BEAM_MCP_GOALS";
+
+    /// Sets how goals are shown where a call does not say: `json` or `text`. `name` is what the user wrote it under.
+    ///
+    /// # Errors
+    /// Goals have no such form.
+    pub fn set_goals(&mut self, name: &str, form: &str) -> Result<(), BadVariable> {
+        self.defaults.set("goals", form.into(), &["json", "text"]).map_err(|why| BadVariable(format!("{name} {why}")))
+    }
 
     /// Reads the options out of environment variables.
     ///
@@ -83,6 +97,9 @@ impl Options {
         }
         let limits = OutputLimits::parse(var(OutputLimits::VARIABLE).as_deref()).map_err(BadVariable)?;
         options.max_output_bytes = limits.max_output_bytes;
+        if let Some(form) = var(Self::GOALS).filter(|form| !form.trim().is_empty()) {
+            options.set_goals(Self::GOALS, form.trim())?;
+        }
         Ok(options)
     }
 }
@@ -110,7 +127,8 @@ pub async fn serve<S: Service>(
     let context = CallContext {
         service: service.clone(),
         outbox: outbox.clone(),
-        limits: OutputLimits { max_output_bytes: options.max_output_bytes },
+        limits: OutputLimits { max_output_bytes: options.max_output_bytes, full_messages: false },
+        defaults: Arc::new(options.defaults.clone()),
         status_delay: options.status_delay,
         at_work: Arc::new(Semaphore::new(AT_WORK)),
     };
@@ -242,5 +260,31 @@ impl<S: Service> Server<S> {
         if !writer.is_finished() && timeout_at(deadline, &mut writer).await.is_err() {
             writer.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_from_variables_and_flags() {
+        let read = |vars: &[(&str, &str)]| {
+            Options::from_vars(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        let defaults = |vars: &[(&str, &str)]| read(vars).unwrap().defaults;
+        assert_eq!(defaults(&[]), Defaults::default());
+        assert_eq!(defaults(&[(Options::GOALS, " ")]), Defaults::default());
+        let text = defaults(&[(Options::GOALS, " text ")]);
+        assert_ne!(text, Defaults::default());
+        assert_ne!(text, defaults(&[(Options::GOALS, "json")]));
+        let mut flagged = Options::default();
+        flagged.set_goals("--goals", "text").unwrap();
+        assert_eq!(flagged.defaults, text);
+        let why = flagged.set_goals("--goals", "pictures").unwrap_err().to_string();
+        assert!(why.starts_with("--goals ") && why.contains("text"), "{why}");
+        assert!(read(&[(Options::GOALS, "Text")]).unwrap_err().to_string().starts_with(Options::GOALS));
+        let sized = read(&[("LEAN_BEAM_MCP_MAX_OUTPUT_BYTES", "5000")]).unwrap();
+        assert_eq!(sized.max_output_bytes, 5000);
     }
 }

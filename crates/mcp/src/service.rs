@@ -4,7 +4,7 @@ use beam_base::AbsPath;
 use beam_broker::{Dropped, Engine};
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
-use beam_wire::{ErrorBody, Response};
+use beam_wire::{Answer, ErrorBody, FailureCode, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn set_up(&self, id: &str) -> impl Future<Output = Result<(), String>> + Send;
 
     /// Runs a request to its one end; `events` arrive before it. Dropping the future cancels exactly this request, down to Lean.
-    fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> impl Future<Output = Response> + Send;
+    fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> impl Future<Output = Response<Answer>> + Send;
 
     /// Evicts a workspace and everything that belongs to it.
     fn drop_workspace(&self, id: &str) -> impl Future<Output = Dropped> + Send;
@@ -50,8 +50,16 @@ impl Service for Engine {
         Self::set_up(self, id).await.map_err(|e| e.to_string())
     }
 
-    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
-        Self::run(self, request, events).await
+    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
+        let shape = request.as_ref().ok().map(|r| r.op().spec().answer);
+        let response = Self::run(self, request, events).await;
+        let outcome = response.outcome.and_then(|value| {
+            shape
+                .ok_or_else(|| "an answer to no request".to_owned())
+                .and_then(|shape| Answer::decode(shape, value).map_err(|e| e.to_string()))
+                .map_err(|why| ErrorBody::new(FailureCode::InternalError, format!("a defect of lean-beam: {why}")))
+        });
+        Response { outcome, file_progress: response.file_progress }
     }
 
     async fn drop_workspace(&self, id: &str) -> Dropped {

@@ -7,11 +7,11 @@ use beam_broker::daemon::{Control, HostPaths};
 use beam_broker::feedback::{self, Context, Input};
 use serde_json::{Map, Value};
 
+use super::arguments::INCLUDE_COLLECTED;
 use super::descriptor::Workspace;
+use super::output::{ToolError, ToolOutput};
 use super::process::version_object;
-use super::schema::INCLUDE_COLLECTED;
 use super::truncate::{self, OutputLimits};
-use super::{ToolError, ToolOutput};
 
 /// A report that is asked for.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ mod tests {
     use beam_broker::feedback::{BUNDLES, FIELDS, KINDS, REQUIRED, SEVERITIES};
     use serde_json::json;
 
-    use super::super::schema::{Of, ReportKind, arguments};
+    use super::super::arguments::{ArgumentType, ReportFieldType, arguments};
     use super::super::table::find;
     use super::super::testing::Project;
     use super::*;
@@ -139,14 +139,14 @@ mod tests {
     #[test]
     fn the_schema_is_the_collectors() {
         let all = arguments(find(TOOL).unwrap());
-        let mut names: Vec<_> = all.iter().filter(|a| a.of != Of::Workspace).map(|a| a.name.as_str()).collect();
+        let mut names: Vec<_> = all.iter().filter(|a| a.ty != ArgumentType::Workspace).map(|a| a.name).collect();
         assert_eq!(names.pop(), Some(INCLUDE_COLLECTED));
         assert_eq!(names, FIELDS);
-        let required: Vec<_> = all.iter().filter(|a| a.required).map(|a| a.name.as_str()).collect();
+        let required: Vec<_> = all.iter().filter(|a| a.required).map(|a| a.name).collect();
         assert_eq!(required, [REQUIRED, &["workspace"]].concat());
         for (name, words) in [("kind", KINDS), ("severity", SEVERITIES), ("bundle", BUNDLES)] {
-            let of = all.iter().find(|a| a.name == name).unwrap().of;
-            assert_eq!(of, Of::Report(ReportKind::Choice(words)), "{name}");
+            let of = all.iter().find(|a| a.name == name).unwrap().ty;
+            assert_eq!(of, ArgumentType::Report(ReportFieldType::Choice(words)), "{name}");
         }
     }
 

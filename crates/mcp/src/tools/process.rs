@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ToolOutput;
+use super::output::ToolOutput;
 use super::truncate::{self, OutputLimits};
 
 /// Name that the server gives itself.

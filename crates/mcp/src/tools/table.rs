@@ -1,7 +1,12 @@
-//! The MCP table: every tool in the order of `tools/list`. Arguments are not here; they are the operation's fields (see [`Operation`]).
+//! The MCP table: every tool in the order of `tools/list`. Arguments are not here; they are the operation's fields (see
+//! [`ToolOperation`]).
 
 use beam_wire::Op;
-use beam_wire::field::{self, Field};
+use beam_wire::answer::AnswerType;
+use beam_wire::document::Close;
+use beam_wire::field::{Field, named};
+use beam_wire::run::{RunAt, RunWith};
+use beam_wire::todo::{GoalsAt, TodoIn};
 
 /// Which way a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,37 +58,9 @@ pub(crate) enum ToolHint {
     Idempotent,
 }
 
-/// Shape of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Run result.
-    Run,
-    /// Lean's own LSP answer, unchanged; wrapped when it is not an object.
-    Lsp,
-    /// Goals.
-    Goals,
-    /// Todo items.
-    Todo,
-    /// A resolved code action.
-    CodeAction,
-    /// Nothing.
-    Null,
-    /// Version and whether it changed.
-    Update,
-    /// The barrier's result.
-    Sync,
-    /// A checkpoint.
-    Save,
-    /// A checkpoint, then closed.
-    CloseSave,
-    /// Closed.
-    Close,
-}
-
-/// How a tool sees an operation of the wire's table. Its arguments are the operation's fields but `root` and those that are fixed or
-/// hidden, spelled in snake case.
+/// How a tool sees an operation. Its arguments are the operation's own fields but those that are fixed or hidden, spelled in snake case.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct ToolOperation {
     /// The operation.
     pub op: Op,
     /// Flags that the tool itself sets.
@@ -94,8 +71,6 @@ pub(crate) struct Operation {
     pub required: &'static [Field],
     /// Fields with a name of their own.
     pub renamed: &'static [(Field, &'static str)],
-    /// Shape of the result.
-    pub output: Output,
 }
 
 /// A tool.
@@ -111,10 +86,31 @@ pub(crate) struct Tool {
     pub hint: ToolHint,
     /// What it does, in words for an agent.
     pub about: &'static str,
-    /// It runs the caller's text: the words about speculation belong to its description.
-    pub speculative: bool,
     /// The operation behind it; `Some` exactly for [`ToolKind::Operation`].
-    pub operation: Option<&'static Operation>,
+    pub operation: Option<&'static ToolOperation>,
+}
+
+impl Tool {
+    /// It runs the caller's text.
+    pub(crate) fn is_speculative(&self) -> bool {
+        self.operation.is_some_and(|o| o.op.spec().answer == AnswerType::Run)
+    }
+
+    /// Lean's words are in its result: messages, traces, diagnostics.
+    pub(crate) fn tells_messages(&self) -> bool {
+        self.operation.is_some_and(|o| match o.op.spec().answer {
+            AnswerType::Run | AnswerType::Sync | AnswerType::Saved | AnswerType::Todo => true,
+            // A file that is saved first.
+            AnswerType::Closed => !o.fixed.is_empty(),
+            _ => false,
+        })
+    }
+
+    /// Its result has no bound of its own.
+    pub(crate) fn is_large(&self) -> bool {
+        let lists = |answer| matches!(answer, AnswerType::Goals | AnswerType::CodeAction | AnswerType::Lsp);
+        self.tells_messages() || self.operation.is_some_and(|o| lists(o.op.spec().answer))
+    }
 }
 
 /// The tool of that name.
@@ -129,7 +125,7 @@ const fn utility(
     progress: ProgressPolicy,
     about: &'static str,
 ) -> Tool {
-    Tool { name, kind, progress, hint, about, speculative: false, operation: None }
+    Tool { name, kind, progress, hint, about, operation: None }
 }
 
 const fn lean(
@@ -137,45 +133,54 @@ const fn lean(
     hint: ToolHint,
     progress: ProgressPolicy,
     about: &'static str,
-    operation: &'static Operation,
+    operation: &'static ToolOperation,
 ) -> Tool {
-    let speculative = matches!(operation.output, Output::Run);
-    Tool { name, kind: ToolKind::Operation, progress, hint, about, speculative, operation: Some(operation) }
+    Tool { name, kind: ToolKind::Operation, progress, hint, about, operation: Some(operation) }
 }
 
-const fn plain(op: Op, output: Output) -> Operation {
-    Operation { op, fixed: &[], hidden: &[], required: &[], renamed: &[], output }
+const fn plain(op: Op) -> ToolOperation {
+    ToolOperation { op, fixed: &[], hidden: &[], required: &[], renamed: &[] }
 }
 
-const RUN_AT: Operation = Operation { hidden: &[field::STORE_HANDLE], ..plain(Op::RunAt, Output::Run) };
-const RUN_AT_HANDLE: Operation = Operation { fixed: &[(field::STORE_HANDLE, true)], ..plain(Op::RunAt, Output::Run) };
-const RUN_WITH: Operation =
-    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, false)], ..plain(Op::RunWith, Output::Run) };
-const RUN_WITH_LINEAR: Operation =
-    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, true)], ..plain(Op::RunWith, Output::Run) };
-const HOVER: Operation = plain(Op::Hover, Output::Lsp);
-const SIGNATURE_HELP: Operation = plain(Op::SignatureHelp, Output::Lsp);
-const DEFINITION: Operation = plain(Op::Definition, Output::Lsp);
-const REFERENCES: Operation = plain(Op::References, Output::Lsp);
-const DOCUMENT_SYMBOLS: Operation = plain(Op::DocumentSymbols, Output::Lsp);
-const WORKSPACE_SYMBOLS: Operation = plain(Op::WorkspaceSymbols, Output::Lsp);
-/// `text` is for another prover.
-const GOALS: Operation =
-    Operation { hidden: &[field::TEXT], required: &[field::MODE], ..plain(Op::Goals, Output::Goals) };
-const TODO: Operation = Operation {
-    renamed: &[(field::LINE, "start_line"), (field::CHARACTER, "start_character")],
-    ..plain(Op::Todo, Output::Todo)
+const RUN_AT: ToolOperation = ToolOperation { hidden: &[named(RunAt::FIELDS, "storeHandle")], ..plain(Op::RunAt) };
+const RUN_AT_HANDLE: ToolOperation =
+    ToolOperation { fixed: &[(named(RunAt::FIELDS, "storeHandle"), true)], ..plain(Op::RunAt) };
+const RUN_WITH: ToolOperation = ToolOperation {
+    fixed: &[(named(RunWith::FIELDS, "storeHandle"), true), (named(RunWith::FIELDS, "linear"), false)],
+    ..plain(Op::RunWith)
 };
-const CODE_ACTION_RESOLVE: Operation = plain(Op::CodeActionResolve, Output::CodeAction);
-const RELEASE: Operation = plain(Op::Release, Output::Null);
-const UPDATE: Operation = plain(Op::UpdateFile, Output::Update);
-const SYNC: Operation = plain(Op::SyncFile, Output::Sync);
-const REFRESH: Operation = plain(Op::RefreshFile, Output::Sync);
-const SAVE: Operation = plain(Op::SaveOlean, Output::Save);
-const CLOSE_SAVE: Operation =
-    Operation { fixed: &[(field::SAVE_ARTIFACTS, true)], ..plain(Op::Close, Output::CloseSave) };
-const CLOSE: Operation =
-    Operation { hidden: &[field::SAVE_ARTIFACTS, field::DIAGNOSTIC_SCOPE], ..plain(Op::Close, Output::Close) };
+const RUN_WITH_LINEAR: ToolOperation = ToolOperation {
+    fixed: &[(named(RunWith::FIELDS, "storeHandle"), true), (named(RunWith::FIELDS, "linear"), true)],
+    ..plain(Op::RunWith)
+};
+const HOVER: ToolOperation = plain(Op::Hover);
+const SIGNATURE_HELP: ToolOperation = plain(Op::SignatureHelp);
+const DEFINITION: ToolOperation = plain(Op::Definition);
+const REFERENCES: ToolOperation = plain(Op::References);
+const DOCUMENT_SYMBOLS: ToolOperation = plain(Op::DocumentSymbols);
+const WORKSPACE_SYMBOLS: ToolOperation = plain(Op::WorkspaceSymbols);
+/// `text` is for another prover.
+const GOALS: ToolOperation = ToolOperation {
+    hidden: &[named(GoalsAt::FIELDS, "text")],
+    required: &[named(GoalsAt::FIELDS, "mode")],
+    ..plain(Op::Goals)
+};
+const TODO: ToolOperation = ToolOperation {
+    renamed: &[(named(TodoIn::FIELDS, "line"), "start_line"), (named(TodoIn::FIELDS, "character"), "start_character")],
+    ..plain(Op::Todo)
+};
+const CODE_ACTION_RESOLVE: ToolOperation = plain(Op::CodeActionResolve);
+const RELEASE: ToolOperation = plain(Op::Release);
+const UPDATE: ToolOperation = plain(Op::UpdateFile);
+const SYNC: ToolOperation = plain(Op::SyncFile);
+const REFRESH: ToolOperation = plain(Op::RefreshFile);
+const SAVE: ToolOperation = plain(Op::SaveOlean);
+const CLOSE_SAVE: ToolOperation =
+    ToolOperation { fixed: &[(named(Close::FIELDS, "saveArtifacts"), true)], ..plain(Op::Close) };
+const CLOSE: ToolOperation = ToolOperation {
+    hidden: &[named(Close::FIELDS, "saveArtifacts"), named(Close::FIELDS, "diagnosticScope")],
+    ..plain(Op::Close)
+};
 
 /// Every tool, in the order of `tools/list`.
 pub(crate) const TOOLS: &[Tool] = &[
