@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, ArgumentType, ReportFieldType, arguments};
 use super::table::{TOOLS, Tool, ToolHint};
-use super::truncate::OutputLimits;
 
 /// What a client tells its model about the server as a whole: what the description of each tool would repeat.
 pub(crate) const INSTRUCTIONS: &str = "Lean 4 for agents: try tactics at a position of a real file, see goals, branch from states, wait for diagnostics.\n\
@@ -98,9 +97,8 @@ fn property(argument: &Argument) -> Value {
             }
             schema.into()
         }
-        ArgumentType::OutputBytes => {
-            json!({ "type": "integer", "minimum": OutputLimits::LOWEST, "maximum": OutputLimits::HIGHEST })
-        }
+        // The bounds are told once, in the instructions, and by the error.
+        ArgumentType::OutputBytes => json!({ "type": "integer", "minimum": 0 }),
         ArgumentType::FullMessages => json!({ "type": "boolean" }),
         ArgumentType::Report(ty) => report_property(argument.name, ty),
     }

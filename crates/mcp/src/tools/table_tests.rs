@@ -21,11 +21,12 @@ fn description(name: &str) -> String {
 
 const EXECUTING: [&str; 4] = ["lean_run_at", "lean_run_at_handle", "lean_run_with", "lean_run_with_linear"];
 
+/// A client pays for the list in every session. The limit is 24 kB with all tools that are planned, so today's have to leave room.
 #[test]
-fn the_list_fits_into_twenty_kilobytes() {
+fn the_list_leaves_room_for_more_tools() {
     // The envelope around it takes up to two hundred more.
     let bytes = list_json().get().len() + 200;
-    assert!(bytes <= 20_000, "{bytes} bytes");
+    assert!(bytes <= 18_000, "{bytes} bytes");
 }
 
 #[test]
@@ -181,7 +182,6 @@ fn schemas_are_closed_and_flat() {
                     "enum",
                     "items",
                     "minimum",
-                    "maximum",
                     "minLength",
                     "default"
                 ]
@@ -434,8 +434,7 @@ fn one_tool_in_full() {
               },
               "max_output_bytes": {
                 "type": "integer",
-                "minimum": 4096,
-                "maximum": 3145728
+                "minimum": 0
               }
             },
             "required": [
