@@ -21,5 +21,7 @@ pub mod daemon;
 mod engine;
 pub mod feedback;
 pub mod qualify;
+mod worker;
 
-pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure, worker_command};
+pub use engine::{BuildPolicy, Dropped, Engine, EngineConfig, EngineSettings, Opened, SetupFailure};
+pub use worker::worker_command;

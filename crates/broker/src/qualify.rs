@@ -9,7 +9,7 @@ use beam_session::{CommandSpawn, RequestFailure, RequestSpec, Session, SessionCo
 use beam_toolchain::{Choice, HostEnv, Progress, Qualify, Store, WorkerLaunch};
 use serde_json::{Value, json};
 
-use crate::engine::worker_command;
+use crate::worker::worker_command;
 
 /// Runs the probes. Stateless.
 #[derive(Debug, Clone, Copy, Default)]

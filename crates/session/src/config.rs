@@ -8,6 +8,7 @@ use beam_base::AbsPath;
 use serde_json::{Map, Value};
 
 use crate::library::IndexRoots;
+use crate::mirror::Versions;
 use crate::process::Spawn;
 use crate::setup::Setup;
 
@@ -71,6 +72,8 @@ pub struct SessionConfig {
     pub write_cap: usize,
     /// Where references, symbols and definitions outside the open documents are looked for. Sources default to the root.
     pub index: IndexRoots,
+    /// Where the versions of documents come from; shared by sessions that may have a path in common, one after the other or at once.
+    pub versions: Versions,
     /// Members merged over the `initialize` parameters.
     pub init_params: Map<String, Value>,
 }
@@ -93,6 +96,7 @@ impl SessionConfig {
             frame_cap: 256 << 20,
             write_cap: 64 << 20,
             index,
+            versions: Versions::default(),
             init_params: Map::new(),
         }
     }

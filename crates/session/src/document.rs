@@ -147,6 +147,7 @@ impl Document {
     pub(crate) fn new(shared: Arc<Shared>, links: Links, path: AbsPath, snap: Snapshot, spare: Option<Worker>) -> Self {
         let uri = lsp::uri_of(&path);
         let module = shared.library.roots().module_of(&path);
+        let mirror = Mirror::open(snap, || shared.config.versions.next(&path));
         Self {
             rename: module.clone().map(|module| Rename::external(&uri, module)),
             module,
@@ -155,7 +156,7 @@ impl Document {
             shared,
             links,
             path,
-            mirror: Mirror::open(snap),
+            mirror,
             life: Life::Idle,
             preparing: None,
             rounds: 0,
@@ -253,7 +254,7 @@ impl Document {
     // ---- what callers ask -------------------------------------------------------------------------------------------
 
     fn apply(&mut self, snap: Snapshot) -> Applied {
-        let step = self.mirror.apply(snap);
+        let step = self.mirror.apply(snap, || self.shared.config.versions.next(&self.path));
         if step == Step::Changed {
             self.on_edit();
         }

@@ -28,7 +28,7 @@
 //! * **S1** one task owns a worker's stdin, one its stdout.
 //! * **S2** every request ends exactly once: reply, server error, cancelled, timed out, document changed, worker or session lost.
 //! * **S3** cancel and time-out clear the table and tell the server; late replies are dropped and counted.
-//! * **S4** the mirror's text at version *v* is the server's; versions only rise while a document is open.
+//! * **S4** the mirror's text at version *v* is the server's; versions of a path only rise, whatever is closed or replaced meanwhile.
 //! * **S5** results carry (epoch, document, version).
 //! * **S6** a worker's lifecycle is one enum, changed in one function.
 //! * **S7** the whole process group of a worker dies with its owner; its last stderr lines are kept.
@@ -56,7 +56,7 @@ pub use config::{BuildMode, SessionConfig};
 pub use error::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
 pub use library::IndexRoots;
 pub use life::{WorkerState, WorkerSummary};
-pub use mirror::{Applied, Seq, Snapshot};
+pub use mirror::{Applied, Seq, Snapshot, Versions};
 pub use navigate::{Location, Symbol};
 pub use notice::DirectImport;
 pub use process::{

@@ -1,11 +1,13 @@
 //! The mirror of one document: which text the worker has, at which version (S4). Pure.
 //!
-//! Decision table of broker-protocol section 10: none → open at 1; an older read is ignored; the same text causes no traffic;
-//! another text is a change to version + 1. "The same" compares the texts themselves, so no hash collision can hide an edit.
+//! Decision table of broker-protocol section 10: none → open at the path's next version; an older read is ignored; the same text causes no traffic;
+//! another text is a change to the path's next version. "The same" compares the texts themselves, so no hash collision can hide an edit.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use beam_base::AbsPath;
 use beam_lean::{lean_text_hash, normalize_newlines};
 
 /// When a file read began, relative to other reads of this session. Taken *before* the read (R1).
@@ -18,6 +20,21 @@ impl Seq {
 
     pub(crate) fn from_raw(n: u64) -> Self {
         Self(n)
+    }
+}
+
+/// The last version that each path had. Versions are only ever taken from here, so a version names one text of a path for as long as this lives:
+/// through closings, new sessions, and a file that is deleted and made anew. Clones share it. Holds one number for each path that was ever open.
+#[derive(Debug, Clone, Default)]
+pub struct Versions(Arc<Mutex<HashMap<AbsPath, u64>>>);
+
+impl Versions {
+    /// A version that the path never had: 1, then 2, and so on.
+    pub(crate) fn next(&self, path: &AbsPath) -> u64 {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = last.entry(path.clone()).or_default();
+        *version += 1;
+        *version
     }
 }
 
@@ -88,11 +105,12 @@ pub(crate) enum Step {
 }
 
 impl Mirror {
-    pub(crate) fn open(snap: Snapshot) -> Self {
-        Self { version: 1, text: snap.text, hash: snap.hash, mtime: snap.mtime, seq: snap.seq }
+    /// `next` gives the versions that it takes, each higher than all before.
+    pub(crate) fn open(snap: Snapshot, next: impl FnOnce() -> u64) -> Self {
+        Self { version: next(), text: snap.text, hash: snap.hash, mtime: snap.mtime, seq: snap.seq }
     }
 
-    pub(crate) fn apply(&mut self, snap: Snapshot) -> Step {
+    pub(crate) fn apply(&mut self, snap: Snapshot, next: impl FnOnce() -> u64) -> Step {
         if snap.seq != Seq::ORDERED && snap.seq < self.seq {
             return Step::Superseded;
         }
@@ -103,7 +121,7 @@ impl Mirror {
         }
         self.text = snap.text;
         self.hash = snap.hash;
-        self.version += 1;
+        self.version = next();
         Step::Changed
     }
 

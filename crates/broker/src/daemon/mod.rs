@@ -69,7 +69,7 @@ pub trait Service: Clone + Send + Sync + 'static {
 
 impl Service for crate::Engine {
     async fn run(&self, request: beam_wire::request::Decoded, events: mpsc::Sender<Event>) -> Response {
-        Self::run(self, request, events).await
+        Self::run(self, request, events).await.into_json()
     }
 
     async fn shutdown_asked(&self) {

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use beam_wire::{Args, Op, Request};
+use beam_wire::Request;
+use beam_wire::control::Shutdown;
+use beam_wire::stats::ReadStats;
 use tokio::task::JoinHandle;
 
 use super::super::client::{self, ClientError, Endpoint};
@@ -40,7 +42,7 @@ async fn start(config: Config) -> (Fake, Registry, Running) {
 }
 
 fn stats(control: &Control) -> Request {
-    let mut request = Request::new(Op::Stats, Args::default());
+    let mut request = Request::new(ReadStats {});
     request.workspace_id = Some("w".into());
     request.root = Some(control.root().to_string());
     request
@@ -93,7 +95,7 @@ async fn r7_shutdown_answers_drains_and_leaves_nothing() {
         tokio::spawn(async move { ask(&r, &run_at("hang")).await })
     };
     service.active(1).await;
-    assert_eq!(ask(&registry, &Request::new(Op::Shutdown, Args::default())).await, r#"{"shutdown":true}"#);
+    assert_eq!(ask(&registry, &Request::new(Shutdown {})).await, r#"{"shutdown":true}"#);
     assert_eq!(running.await.unwrap(), "drained");
     assert_eq!(task.await.unwrap().unwrap(), Stopped::Asked);
     assert!(service.drained() && !registry.socket.exists() && !control.registry_path().exists());

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_wire::{Args, Op, Request};
+use beam_wire::Request;
+use beam_wire::stats::ReadStats;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 
@@ -140,7 +141,7 @@ async fn answers(control: &Control, registry: &Registry) -> Result<(), ClientErr
     if registry.root != *control.root() {
         return Err(foreign());
     }
-    let mut request = Request::new(Op::Stats, Args::default());
+    let mut request = Request::new(ReadStats {});
     request.workspace_id = Some(registry.workspace_id.clone());
     request.root = Some(control.root().to_string());
     let response = client::call_within(&endpoint(registry), &request, ANSWER).await?;

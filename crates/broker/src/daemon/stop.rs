@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use beam_wire::{Args, Op, Request, Response};
+use beam_wire::control::Shutdown;
+use beam_wire::{Request, Response};
 
 use super::client::{self, ClientError};
 use super::control::Control;
@@ -47,7 +48,7 @@ pub async fn shutdown(control: &Control, lock_limit: Duration) -> Result<Stopped
 
 /// Asks a live daemon to end, sees to it that it does, takes its registry away. `None` if it was gone before it could answer.
 pub(super) async fn stop_live(control: &Control, registry: &Registry) -> Option<Response> {
-    let request = Request::new(Op::Shutdown, Args::default());
+    let request = Request::new(Shutdown {});
     let answer = client::call_within(&start::endpoint(registry), &request, PATIENCE).await;
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while is_up(registry).await {

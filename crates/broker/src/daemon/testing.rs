@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use beam_base::{AbsPath, CancelToken, Utf16Pos, Utf16Range};
 use beam_wire::request::Decoded;
+use beam_wire::run::RunAt;
 use beam_wire::stream::Event;
-use beam_wire::{Args, ErrorBody, FailureCode, Op, Progress, Request, Response, StreamDiagnostic};
+use beam_wire::{ErrorBody, FailureCode, Operation, Progress, Request, Response, StreamDiagnostic};
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
@@ -133,12 +134,15 @@ impl Service for Fake {
         let mut running = Running { inner: &self.0, finished: false };
         let response = match request {
             Err(rejected) => Response::failed(rejected.error),
-            Ok(r) if r.op == Op::Stats => Response::ok(json!({ "root": self.0.root.to_string() })),
-            Ok(r) if r.op == Op::Shutdown => {
-                self.0.asked.cancel();
-                Response::ok(json!({ "shutdown": true }))
-            }
-            Ok(r) => self.text(r.args.text.as_deref().unwrap_or("ok"), events).await,
+            Ok(r) => match r.operation {
+                Operation::Stats(_) => Response::ok(json!({ "root": self.0.root.to_string() })),
+                Operation::Shutdown(_) => {
+                    self.0.asked.cancel();
+                    Response::ok(json!({ "shutdown": true }))
+                }
+                Operation::RunAt(run) => self.text(&run.text, events).await,
+                _ => self.text("ok", events).await,
+            },
         };
         running.finished = true;
         response
@@ -181,17 +185,14 @@ pub(crate) fn diagnostic(message: &str) -> StreamDiagnostic {
 
 /// A `run_at` with such a text.
 pub(crate) fn run_at(text: &str) -> Request {
-    let mut request = Request::new(
-        Op::RunAt,
-        Args {
-            path: Some("A.lean".into()),
-            version: Some(1),
-            line: Some(0),
-            character: Some(0),
-            text: Some(text.into()),
-            ..Args::default()
-        },
-    );
+    let mut request = Request::new(RunAt {
+        path: "A.lean".try_into().unwrap(),
+        version: 1,
+        line: 0,
+        character: 0,
+        text: text.into(),
+        store_handle: None,
+    });
     request.workspace_id = Some("w".into());
     request
 }

@@ -12,10 +12,10 @@ use beam_base::CancelToken;
 
 /// The table of active client request ids.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Admissions(Arc<Mutex<Table>>);
+pub(crate) struct Admissions(Arc<Mutex<AdmissionTable>>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct AdmissionTable {
     closed: bool,
     next: u64,
     /// Every admission, by serial number.
@@ -35,7 +35,7 @@ pub(crate) struct Admission {
 
 /// Why a request was not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum AdmissionRefused {
     /// The id is in use by a request that has not ended.
     #[error("client request id \"{0}\" is still active; use another id, or cancel that request first")]
     Active(String),
@@ -45,21 +45,21 @@ pub(crate) enum Refused {
 }
 
 impl Admissions {
-    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+    fn table(&self) -> std::sync::MutexGuard<'_, AdmissionTable> {
         // Every change below is one insert or remove: a panic between them cannot leave the table half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a request before it runs.
-    pub(crate) fn admit(&self, id: Option<&str>) -> Result<Admission, Refused> {
+    pub(crate) fn admit(&self, id: Option<&str>) -> Result<Admission, AdmissionRefused> {
         let mut t = self.table();
         if t.closed {
-            return Err(Refused::Closed);
+            return Err(AdmissionRefused::Closed);
         }
         if let Some(id) = id
             && t.by_id.contains_key(id)
         {
-            return Err(Refused::Active(id.to_owned()));
+            return Err(AdmissionRefused::Active(id.to_owned()));
         }
         t.next += 1;
         let serial = t.next;
@@ -127,7 +127,7 @@ mod tests {
     fn r3_an_id_names_the_admission_that_holds_it_now() {
         let table = Admissions::default();
         let first = table.admit(Some("q")).unwrap();
-        assert_eq!(table.admit(Some("q")).unwrap_err(), Refused::Active("q".into()));
+        assert_eq!(table.admit(Some("q")).unwrap_err(), AdmissionRefused::Active("q".into()));
         assert!(table.cancel("q"));
         let token = first.cancelled().clone();
         drop(first);
@@ -159,6 +159,6 @@ mod tests {
         let held = table.admit(None).unwrap();
         table.close();
         assert!(held.cancelled().is_cancelled());
-        assert_eq!(table.admit(None).unwrap_err(), Refused::Closed);
+        assert_eq!(table.admit(None).unwrap_err(), AdmissionRefused::Closed);
     }
 }

@@ -3,22 +3,23 @@
 //! R6: the verdict on readiness is Lean's. What is decided here is only whether that verdict can be *believed*: a document judged against
 //! imports that are missing, out of date, or known to have changed gives a failure, never a clean result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use beam_session::RequestSpec;
-use beam_wire::request::Args;
+use beam_session::{RequestSpec, SetupReport};
+use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
 use beam_wire::sync::{BlockingDiagnostic, BlockingMessage, Diagnostics, Readiness};
-use beam_wire::{ErrorBody, FailureCode, Progress, StreamDiagnostic, SyncResult};
+use beam_wire::{Progress, StreamDiagnostic, SyncResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::diagnostics;
-use super::failure;
+use super::document::{Document, decode, progress_of};
+use super::error::{AnswerError, EngineError, IncompleteBarrier, VersionMismatch};
 use super::history::StaleDep;
-use super::observe::{Show, Watch};
-use super::ops::Document;
+use super::observe::Shown;
 use super::staleness;
 
 const METHOD: &str = "$/beam/waitForDiagnostics";
@@ -45,7 +46,7 @@ struct Verdict {
     _current_warning_count: u64,
     save_ready: bool,
     save_ready_reason: String,
-    blocking_diagnostics: Vec<diagnostics::Lsp>,
+    blocking_diagnostics: Vec<diagnostics::LspDiagnostic>,
     blocking_command_messages: Vec<LeanMessage>,
 }
 
@@ -54,29 +55,41 @@ struct LeanMessage {
     message: String,
 }
 
+/// Which diagnostics are wanted, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) scope: DiagnosticScope,
+    /// In the result, beside the events.
+    pub(super) in_result: bool,
+}
+
+/// A barrier that was passed.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub(super) result: SyncResult,
+    pub(super) progress: Progress,
+    /// What the worker's imports were when they were loaded, where somebody looked.
+    pub(super) setup: Option<Arc<SetupReport>>,
+}
+
 /// Waits for the whole document. Success carries Lean's verdict; an incomplete barrier is a failure with a plan.
-pub(crate) async fn sync(
-    doc: &Document,
-    args: &Args,
-    events: mpsc::Sender<Event>,
-) -> Result<(SyncResult, Progress), ErrorBody> {
-    let scope = args.diagnostic_scope.unwrap_or_default();
-    say_config_changed(doc, &events).await?;
-    let mut watch = Watch::new(doc.naming(), Show::Scope(scope), events);
+pub(super) async fn pass(doc: &Document, wanted: Wanted, events: mpsc::Sender<Event>) -> Result<Passed, EngineError> {
+    let scope = wanted.scope;
+    say_config_changed(doc, &events).await;
+    let mut observer = doc.observer(Shown::Scope(scope), events);
     let params = json!({ "uri": doc.uri, "version": doc.applied.version });
-    let reply = doc.ask(RequestSpec::new(METHOD, params), &mut watch).await?;
-    let barrier: BarrierReply =
-        serde_json::from_str(reply.value.get()).map_err(|e| failure::undecodable(METHOD, &e))?;
+    let reply = doc.ask(RequestSpec::new(METHOD, params), &mut observer).await?;
+    let barrier: BarrierReply = decode(METHOD, &reply)?;
     check_identity(doc, &barrier)?;
     let verdict = barrier.save_readiness;
-    let mut current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.naming())
-        .map_err(|e| failure::undecodable(METHOD, &e))?;
+    let mut current = diagnostics::read(&verdict.current_diagnostics, Some(doc.applied.version), &doc.name())
+        .map_err(|error| AnswerError::Undecodable { method: METHOD, error })?;
     let stale =
-        staleness::look(&doc.live, &doc.root, &doc.naming(), &barrier.direct_imports, reply.setup.clone()).await;
+        staleness::look(&doc.live, &doc.root, &doc.name(), &barrier.direct_imports, reply.setup.clone()).await?;
     current.splice(0..0, stale.evidence.iter().cloned());
-    watch.show(&current).await;
+    observer.show(&current).await;
 
-    let mut progress = watch.progress().or(reply.progress.map(super::observe::progress)).unwrap_or(Progress {
+    let mut progress = observer.progress().or(progress_of(&reply)).unwrap_or(Progress {
         updates: 0,
         done: true,
         range_start_line: None,
@@ -84,70 +97,65 @@ pub(crate) async fn sync(
     });
     let relative = doc.shown();
     let blocking: Vec<&StreamDiagnostic> =
-        watch.published().unwrap_or_default().iter().chain(&current).filter(|d| d.completion_blocking).collect();
+        observer.published().unwrap_or_default().iter().chain(&current).filter(|d| d.completion_blocking).collect();
     if !blocking.is_empty() || stale.blocks(doc.applied.changed) {
         progress.done = false;
     }
     if !progress.done {
-        return Err(incomplete(doc, progress, &blocking, &stale.deps));
+        return Err(Box::new(incomplete(doc, progress, &blocking, stale.deps)).into());
     }
     let module = doc.live.module_of(&doc.path);
     doc.live.history().synced(&relative, module.as_deref(), doc.applied.hash);
-    let items = args
-        .diagnostics_in_result
-        .unwrap_or(false)
-        .then(|| diagnostics::in_scope(scope, &current).into_iter().cloned().collect());
+    let items =
+        wanted.in_result.then(|| diagnostics::in_scope(scope, &current).into_iter().cloned().collect::<Vec<_>>());
     let result = SyncResult {
         path: relative,
         version: doc.applied.version,
         readiness: readiness(verdict, &current),
         diagnostics: Diagnostics { counts: diagnostics::count(&current), items },
     };
-    Ok((result, progress))
+    Ok(Passed { result, progress, setup: reply.setup })
 }
 
 /// Says that the session goes by a configuration that is no longer there. Whatever the scope: nobody asks for what they do not expect.
-async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) -> Result<(), ErrorBody> {
+async fn say_config_changed(doc: &Document, events: &mpsc::Sender<Event>) {
     let live = Arc::clone(&doc.live);
-    let changed = tokio::task::spawn_blocking(move || live.config_changed())
-        .await
-        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("reading the configuration failed: {e}")))?;
-    if !changed.is_empty() {
-        let files: Vec<String> = changed.iter().map(|path| format!("`{}`", path.display_in(&doc.root))).collect();
-        let start = beam_base::Utf16Pos { line: 0, character: 0 };
-        let naming = doc.naming();
-        let notice = StreamDiagnostic {
-            path: naming.path,
-            uri: naming.uri,
-            version: None,
-            severity: Some(2),
-            range: beam_base::Utf16Range { start, end: start },
-            message: format!("{} {CONFIG_CHANGED}", files.join(", ")),
-            save_blocking: Some(false),
-            completion_blocking: false,
-        };
-        drop(events.send(Event::Diagnostic(notice)).await);
+    // A disk that does not answer says nothing of a change; the barrier itself does not depend on it.
+    let changed = doc.live.disk.want(move || live.config_changed()).await.unwrap_or_default();
+    if changed.is_empty() {
+        return;
     }
-    Ok(())
+    let files: Vec<String> = changed.iter().map(|path| format!("`{}`", path.display_in(&doc.root))).collect();
+    let start = beam_base::Utf16Pos { line: 0, character: 0 };
+    let name = doc.name();
+    let notice = StreamDiagnostic {
+        path: name.path,
+        uri: name.uri,
+        version: None,
+        severity: Some(2),
+        range: beam_base::Utf16Range { start, end: start },
+        message: format!("{} {CONFIG_CHANGED}", files.join(", ")),
+        save_blocking: Some(false),
+        completion_blocking: false,
+    };
+    drop(events.send(Event::Diagnostic(notice)).await);
 }
 
 /// The verdict must be about this version and this very text.
-fn check_identity(doc: &Document, barrier: &BarrierReply) -> Result<(), ErrorBody> {
+fn check_identity(doc: &Document, barrier: &BarrierReply) -> Result<(), EngineError> {
     let expected = doc.applied.version;
-    for version in [barrier.version, barrier.save_readiness.version] {
-        if version != expected {
-            return Err(failure::version_mismatch(expected, version, &doc.uri, &doc.shown()));
+    for accepted in [barrier.version, barrier.save_readiness.version] {
+        if accepted != expected {
+            return Err(VersionMismatch { expected, accepted, uri: doc.uri.clone(), path: doc.shown() }.into());
         }
     }
-    let hash = format!("{:016x}", doc.applied.hash);
-    if barrier.save_readiness.text_hash == hash {
+    let expected = format!("{:016x}", doc.applied.hash);
+    let actual = &barrier.save_readiness.text_hash;
+    if *actual == expected {
         return Ok(());
     }
-    Err(ErrorBody::new(
-        FailureCode::ContentModified,
-        format!("Lean's text of `{}` is not the one that was read from disk; sync again", doc.shown()),
-    )
-    .with_data(json!({ "expectedHash": hash, "actualHash": barrier.save_readiness.text_hash, "uri": doc.uri })))
+    let other = AnswerError::OtherText { path: doc.shown(), uri: doc.uri.clone(), expected, actual: actual.clone() };
+    Err(other.into())
 }
 
 fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {
@@ -203,42 +211,31 @@ fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {
 }
 
 /// The failure, with everything a caller needs to get out of it.
-fn incomplete(doc: &Document, progress: Progress, blocking: &[&StreamDiagnostic], deps: &[StaleDep]) -> ErrorBody {
-    let target = doc.shown();
-    let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
-    // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
-    let refresh = format!("lean-beam refresh {}", Value::from(target.as_str()));
-    // In the order in which it works: a refresh reads artifacts, and builds what lacks them. Lake's own build is the last resort.
-    let mut plan: Vec<String> = save_deps.iter().map(|dep| format!("lean-beam save {}", Value::from(*dep))).collect();
-    plan.push(refresh);
-    let has_lake = doc.live.has_lake();
-    if has_lake {
-        plan.push("lake build".to_owned());
+fn incomplete(
+    doc: &Document,
+    progress: Progress,
+    blocking: &[&StreamDiagnostic],
+    deps: Vec<StaleDep>,
+) -> IncompleteBarrier {
+    let mut seen = HashSet::new();
+    let evidence = blocking
+        .iter()
+        .filter(|d| seen.insert((d.range, d.message.as_str())))
+        .map(|d| BlockingDiagnostic {
+            range: d.range,
+            severity: d.severity,
+            message: diagnostics::flatten(&d.message),
+            save_blocking: d.save_blocking.unwrap_or(false),
+            completion_blocking: true,
+        })
+        .collect();
+    IncompleteBarrier {
+        path: doc.shown(),
+        uri: doc.uri.clone(),
+        version: doc.applied.version,
+        progress,
+        deps,
+        evidence,
+        has_lake: doc.live.has_lake(),
     }
-    let evidence: Vec<BlockingDiagnostic> = {
-        let mut seen = std::collections::HashSet::new();
-        blocking
-            .iter()
-            .filter(|d| seen.insert((d.range, d.message.as_str())))
-            .map(|d| BlockingDiagnostic {
-                range: d.range,
-                severity: d.severity,
-                message: diagnostics::flatten(&d.message),
-                save_blocking: d.save_blocking.unwrap_or(false),
-                completion_blocking: true,
-            })
-            .collect()
-    };
-    let build = if has_lake { "build its imports (`lake build`), or mend" } else { "mend" };
-    let message = format!(
-        "the diagnostics of {} version {} are not complete ({progress}): {build} the module they come from, then refresh",
-        doc.uri, doc.applied.version
-    );
-    ErrorBody::new(FailureCode::SyncBarrierIncomplete, message).with_data(json!({
-        "targetPath": target,
-        "staleDirectDeps": deps,
-        "saveDeps": save_deps,
-        "completionBlockingDiagnostics": evidence,
-        "recoveryPlan": plan,
-    }))
 }

@@ -4,13 +4,12 @@
 
 use beam_base::{AbsPath, Utf16Pos, Utf16Range, uri};
 use beam_wire::StreamDiagnostic;
-use beam_wire::request::DiagnosticScope;
+use beam_wire::document::DiagnosticScope;
 use beam_wire::sync::Counts;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How Lake begins when a file's imports cannot be built.
-pub(super) const FAILED_TO_BUILD: &str = "Failed to build module dependencies.";
+use super::build::target::FAILED_TO_BUILD;
 
 /// Where Lean puts what it has to say about the imports.
 pub(super) const FIRST_LINE: Utf16Range =
@@ -26,7 +25,7 @@ const INCOMPLETE: [&str; 3] = [
 /// An LSP diagnostic, as much of it as we look at.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Lsp {
+pub(crate) struct LspDiagnostic {
     range: Utf16Range,
     #[serde(default)]
     full_range: Option<Utf16Range>,
@@ -37,7 +36,7 @@ pub(crate) struct Lsp {
     is_silent: Option<bool>,
 }
 
-impl Lsp {
+impl LspDiagnostic {
     /// The untruncated range where Lean gives one.
     pub(crate) fn full(&self) -> Utf16Range {
         self.full_range.unwrap_or(self.range)
@@ -46,12 +45,12 @@ impl Lsp {
 
 /// How documents are named to the outside.
 #[derive(Debug, Clone)]
-pub(crate) struct Naming {
+pub(crate) struct DocumentName {
     pub(crate) uri: String,
     pub(crate) path: String,
 }
 
-impl Naming {
+impl DocumentName {
     /// The names of the document at `path`.
     pub(crate) fn of(root: &AbsPath, path: &AbsPath) -> Self {
         Self { uri: uri::from_path(path), path: path.display_in(root) }
@@ -62,17 +61,17 @@ impl Naming {
 pub(crate) fn read(
     items: &[Value],
     version: Option<u64>,
-    naming: &Naming,
+    name: &DocumentName,
 ) -> Result<Vec<StreamDiagnostic>, serde_json::Error> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
-        let d = Lsp::deserialize(item)?;
+        let d = LspDiagnostic::deserialize(item)?;
         if d.is_silent == Some(true) {
             continue;
         }
         out.push(StreamDiagnostic {
-            path: naming.path.clone(),
-            uri: naming.uri.clone(),
+            path: name.path.clone(),
+            uri: name.uri.clone(),
             version: version.and_then(|v| i64::try_from(v).ok()),
             severity: d.severity,
             range: d.full(),
@@ -154,7 +153,7 @@ mod tests {
 
     fn diags(items: &[Value]) -> Vec<StreamDiagnostic> {
         let root = AbsPath::new("/r").unwrap();
-        read(items, Some(3), &Naming::of(&root, &root.join("A.lean"))).unwrap()
+        read(items, Some(3), &DocumentName::of(&root, &root.join("A.lean"))).unwrap()
     }
 
     fn diag(line: u32, severity: Option<u8>, message: &str) -> Value {

@@ -14,12 +14,12 @@ type Tick = u64;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     clock: Tick,
-    modules: HashMap<String, Module>,
+    modules: HashMap<String, ModuleHistory>,
     documents: HashMap<String, Tick>,
 }
 
 #[derive(Debug)]
-struct Module {
+struct ModuleHistory {
     path: String,
     last_save: Tick,
     last_text_change: Tick,
@@ -54,7 +54,7 @@ impl History {
             None => {
                 self.modules.insert(
                     name.to_owned(),
-                    Module { path: relative.to_owned(), last_save: 0, last_text_change: 0, hash },
+                    ModuleHistory { path: relative.to_owned(), last_save: 0, last_text_change: 0, hash },
                 );
             }
         }

@@ -9,11 +9,13 @@ use beam_wire::{ErrorBody, FailureCode, Op};
 
 /// One backend's counters in one workspace.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics(Mutex<Inner>);
+pub(crate) struct Metrics(Mutex<OpCounts>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct OpCounts {
     session_starts: u64,
+    /// Replaced workers that the running session counted before the last reset: its own count never goes back.
+    restarts_before: u64,
     total: Tally,
     ops: BTreeMap<&'static str, Tally>,
 }
@@ -51,41 +53,41 @@ impl Tally {
 }
 
 impl Metrics {
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn counts(&self) -> std::sync::MutexGuard<'_, OpCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A tracked request ended.
     pub(crate) fn record(&self, op: Op, outcome: Result<(), &ErrorBody>, took: Duration) {
-        let mut inner = self.inner();
-        inner.total.add(outcome, took);
-        inner.ops.entry(op.name()).or_default().add(outcome, took);
+        let mut counts = self.counts();
+        counts.total.add(outcome, took);
+        counts.ops.entry(op.name()).or_default().add(outcome, took);
     }
 
     /// A session started.
     pub(crate) fn session_started(&self) {
-        self.inner().session_starts += 1;
+        self.counts().session_starts += 1;
     }
 
-    /// Everything to zero.
-    pub(crate) fn reset(&self) {
-        *self.inner() = Inner::default();
+    /// Everything to zero; the running session has had to replace `restarts` workers so far.
+    pub(crate) fn reset(&self, restarts: u64) {
+        *self.counts() = OpCounts { restarts_before: restarts, ..OpCounts::default() };
     }
 
-    /// The counters; the session itself knows how often a worker had to be replaced.
+    /// The counters; the session itself knows how often a worker had to be replaced since it began.
     pub(crate) fn report(&self, restarts: u64) -> BackendStats {
-        let inner = self.inner();
-        let t = inner.total.stats;
+        let counts = self.counts();
+        let t = counts.total.stats;
         BackendStats {
-            session_starts: inner.session_starts,
-            session_restarts: restarts,
+            session_starts: counts.session_starts,
+            session_restarts: restarts.saturating_sub(counts.restarts_before),
             request_count: t.count,
             success_count: t.success_count,
             error_count: t.error_count,
             cancelled_count: t.cancelled_count,
             worker_exited_count: t.worker_exited_count,
             invalid_params_count: t.invalid_params_count,
-            ops: inner.ops.iter().map(|(name, tally)| ((*name).to_owned(), tally.stats)).collect(),
+            ops: counts.ops.iter().map(|(name, tally)| ((*name).to_owned(), tally.stats)).collect(),
         }
     }
 }
@@ -107,7 +109,7 @@ mod tests {
         let op = r.ops["run_at"];
         assert_eq!((op.count, op.cancelled_count, op.worker_exited_count, op.invalid_params_count), (4, 1, 1, 1));
         assert_eq!((op.avg_latency_ms, op.max_latency_ms, op.last_latency_ms), (6, 10, 5));
-        m.reset();
-        assert_eq!(m.report(0).request_count, 0);
+        m.reset(2);
+        assert_eq!((m.report(2).request_count, m.report(2).session_restarts, m.report(5).session_restarts), (0, 0, 3));
     }
 }

@@ -1,115 +1,62 @@
 //! The engine: takes a request, runs it to its one end, and answers. The fronts (daemon, MCP) differ only in how they carry the frames.
+//!
+//! Floors, from the ground up; a file imports only what is below it:
+//! * what stands alone: settings, admissions, the disk, source files, history, counters, handles, diagnostics;
+//! * `build`: who builds what a text imports, and where its artifacts go;
+//! * a workspace and its session; a document whose mirror holds what is on disk now; the barrier;
+//! * `operation`: one function for each operation;
+//! * this file: admission, cancellation, the one end of each request.
+//!
+//! Failures are [`error::EngineError`] up to here; `edge` gives them their code, message and data.
 
 mod admission;
-mod authority;
 mod barrier;
+mod build;
+mod common;
+mod core;
 pub(crate) mod diagnostics;
-mod failure;
+mod disk;
+mod document;
+mod edge;
+mod error;
+mod handles;
 mod history;
-mod imports;
-mod lake;
-mod ledger;
+mod live;
 mod metrics;
 mod observe;
-mod ops;
-mod save;
+mod operation;
+mod registry;
+mod save_locks;
+mod settings;
 mod source;
 mod staleness;
 mod workspace;
-mod workspaces;
 
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
-use beam_toolchain::{Choice, HostEnv};
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
-use beam_wire::{Backend, ErrorBody, FailureCode, Op, Request, Response, Scope};
-use serde_json::{Value, json};
+use beam_wire::workspace::WorkspaceMode;
+use beam_wire::{Answer, Backend, ErrorBody, Operation, Request, Response};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use admission::{Admission, Admissions};
+use self::core::EngineCore;
+use admission::Admission;
+use error::{Defect, EngineError, RequestCancelled};
+use operation::Completed;
+pub use registry::{Dropped, Opened};
+pub use settings::{BuildPolicy, EngineConfig, EngineSettings};
 pub use workspace::SetupFailure;
 use workspace::Workspace;
-pub use workspace::worker_command;
-use workspaces::Workspaces;
-pub use workspaces::{Dropped, Opened};
-
-/// What all workspaces of an engine have in common.
-#[derive(Debug, Clone)]
-pub struct EngineSettings {
-    /// The environment in which toolchains are looked for.
-    pub env: HostEnv,
-    /// Which toolchain is wanted, where a workspace does not say.
-    pub choice: Choice,
-    /// How long a worker may ignore a cancelled probe before it is replaced.
-    pub cancel_grace: Duration,
-    /// Whether modules that are imported may be built when a document is opened.
-    pub build: BuildPolicy,
-}
-
-/// Whether what a file imports may be built when it has no artifacts, or old ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BuildPolicy {
-    /// Built when a document is opened, as Lean's own default is.
-    #[default]
-    OnDemand,
-    /// Refused, naming what would have to be built.
-    Never,
-}
-
-impl EngineSettings {
-    /// The usual settings: automatic toolchain choice, two seconds of grace unless `BEAM_CANCEL_GRACE_MS` says otherwise, builds on
-    /// demand unless `BEAM_BUILD` is `never`.
-    #[must_use]
-    pub fn new(env: HostEnv) -> Self {
-        let grace = env.var("BEAM_CANCEL_GRACE_MS").and_then(|ms| ms.parse().ok()).unwrap_or(2000);
-        let cancel_grace = Duration::from_millis(grace);
-        let build = if env.var("BEAM_BUILD") == Some("never") { BuildPolicy::Never } else { BuildPolicy::OnDemand };
-        Self { env, choice: Choice::Auto, cancel_grace, build }
-    }
-}
-
-/// What an engine is started with that has a workspace from the beginning.
-#[derive(Debug, Clone)]
-pub struct EngineConfig {
-    /// Canonical root of the workspace.
-    pub root: AbsPath,
-    /// Its id.
-    pub workspace_id: String,
-    /// Everything else.
-    pub settings: EngineSettings,
-}
-
-impl EngineConfig {
-    /// The usual settings.
-    #[must_use]
-    pub fn new(root: AbsPath, workspace_id: impl Into<String>, env: HostEnv) -> Self {
-        Self { root, workspace_id: workspace_id.into(), settings: EngineSettings::new(env) }
-    }
-}
 
 /// The engine. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Engine(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    settings: EngineSettings,
-    workspaces: Workspaces,
-    admissions: Admissions,
-    shutdown: CancellationToken,
-    /// Milliseconds after `epoch` at which the last request began or ended.
-    activity: AtomicU64,
-    epoch: Instant,
-    counting_since: Mutex<Instant>,
-}
+pub struct Engine(Arc<EngineCore>);
 
 impl Engine {
     /// An engine with one workspace. Starts nothing.
@@ -117,40 +64,31 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Self {
         let choice = config.settings.choice.clone();
         let engine = Self::empty(config.settings);
-        engine.0.workspaces.first(&config.workspace_id, config.root, choice, &engine.0.settings);
+        engine.0.workspaces.first(&config.workspace_id, config.root, choice, &engine.0.common);
         engine
     }
 
     /// An engine without a workspace.
     #[must_use]
     pub fn empty(settings: EngineSettings) -> Self {
-        let now = Instant::now();
-        Self(Arc::new(Inner {
-            settings,
-            workspaces: Workspaces::default(),
-            admissions: Admissions::default(),
-            shutdown: CancellationToken::new(),
-            activity: AtomicU64::new(0),
-            epoch: now,
-            counting_since: Mutex::new(now),
-        }))
+        Self(Arc::new(EngineCore::new(settings)))
     }
 
     /// Runs one request to its one end. Events go out, in order, before it returns (R4). A panic inside fails this request alone (R5).
     /// Dropping the future cancels the request, down to Lean.
-    pub async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
-        self.touch();
-        let this = self.clone();
+    pub async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
+        self.0.touch();
+        let core = Arc::clone(&self.0);
         // A task of its own: a panic becomes a value here, and dropping the handle aborts it.
         let response = match AbortOnDropHandle::new(tokio::spawn(
-            async move { this.admit_and_run(request, events).await },
+            async move { admit_and_run(&core, request, events).await },
         ))
         .await
         {
             Ok(response) => response,
-            Err(e) => Response::failed(ErrorBody::new(FailureCode::InternalError, panic_text(e))),
+            Err(e) => Response::failed(EngineError::from(ended(e)).into()),
         };
-        self.touch();
+        self.0.touch();
         response
     }
 
@@ -168,178 +106,149 @@ impl Engine {
     /// When a request last began or ended.
     #[must_use]
     pub fn last_activity(&self) -> Instant {
-        self.0.epoch + Duration::from_millis(self.0.activity.load(Ordering::Relaxed))
+        self.0.last_activity()
     }
 
     /// Stops admitting, cancels, waits up to `grace` for requests and workers to end, kills what is left (R7).
     pub async fn drain(&self, grace: Duration) {
         self.0.admissions.close();
         // What looks for a toolchain or builds runs on threads that nobody can abort; its children can be ended.
-        self.0.settings.env.end_children();
+        self.0.common.settings.env.end_children();
         self.0.workspaces.close(grace).await;
     }
 
-    fn touch(&self) {
-        let ms = u64::try_from(self.0.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.activity.store(ms, Ordering::Relaxed);
+    /// The workspace `id` over `root`, made if it is not there. Starts nothing.
+    ///
+    /// # Errors
+    /// The id has another root, the root another id, or the engine is ending.
+    pub fn open_workspace(&self, id: &str, root: AbsPath) -> Result<Opened, ErrorBody> {
+        let choice = self.0.common.settings.choice.clone();
+        let (opened, _) = self.0.workspaces.open(id, root, choice, WorkspaceMode::Set, &self.0.common)?;
+        Ok(opened)
     }
 
-    async fn admit_and_run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
-        let started = Instant::now();
-        let request = match request {
-            Ok(request) => request,
-            Err(rejected) => {
-                if let Some((id, op)) = &rejected.about
-                    && op.spec().tracked
-                    && let Some(workspace) = self.0.workspaces.get(id)
-                {
-                    workspace.metrics(Backend::Lean).record(*op, Err(&rejected.error), started.elapsed());
-                }
-                return Response::failed(rejected.error);
-            }
+    /// Sees to it that documents of the workspace can be opened: a toolchain is found, our extension is built and qualified for it. Starts
+    /// no Lean process but those. Quick when it has been done before; minutes on a toolchain that was never used. Whoever comes while
+    /// somebody else is at it waits for them.
+    ///
+    /// # Errors
+    /// The workspace is unknown, or there is no usable toolchain; the message says what to do.
+    pub async fn set_up(&self, id: &str) -> Result<(), SetupFailure> {
+        let workspace = self.0.workspaces.get(id).ok_or(SetupFailure::Closing)?;
+        workspace.live().await.map(drop)
+    }
+
+    /// Whether the workspace has a session: its documents, workers and handles.
+    #[must_use]
+    pub fn is_set_up(&self, id: &str) -> bool {
+        self.0.workspaces.get(id).is_some_and(|w| w.running().is_some())
+    }
+
+    /// Ids of all workspaces.
+    #[must_use]
+    pub fn workspace_ids(&self) -> Vec<String> {
+        self.0.workspaces.all().iter().map(|w| w.id().to_owned()).collect()
+    }
+
+    /// Forgets a workspace and ends its sessions; requests that are under way there fail as `workerExited`. Not cancelled by dropping the
+    /// future once it has begun: half a drop is none.
+    pub async fn drop_workspace(&self, id: &str) -> Dropped {
+        operation::workspaces::drop_workspace(&self.0, id).await
+    }
+
+    /// What `stats` answers, for all workspaces or for one; `None` for an id that is unknown.
+    pub async fn stats_value(&self, id: Option<&str>) -> Option<Value> {
+        let one = match id {
+            Some(id) => Some(self.0.workspaces.get(id)?),
+            None => None,
         };
-        if !request.op.spec().tracked {
-            return self.untracked(&request).await.map_or_else(Response::failed, Response::ok);
-        }
-        if matches!(request.op, Op::InitWorkspace | Op::DropWorkspace) {
-            return self.change_workspaces(&request, started).await;
-        }
-        let workspace = match self.workspace_of(&request) {
-            Ok(workspace) => workspace,
-            Err(e) => return Response::failed(e),
-        };
-        let response = match self.0.admissions.admit(request.client_request_id.as_deref()) {
-            Ok(admission) => tracked(&workspace, &request, &admission, events).await,
-            Err(e) => Response::failed(e.into()),
-        };
-        let outcome = response.outcome.as_ref().map(|_| ());
-        workspace.metrics(request.backend).record(request.op, outcome, started.elapsed());
-        response
+        Some(Answer::from(operation::statistics::stats(&self.0, one.as_deref()).await).to_value())
     }
 
-    /// The workspace a request is about, after the checks common to all operations that have one (section 4).
-    fn workspace_of(&self, request: &Request) -> Result<Arc<Workspace>, ErrorBody> {
-        let bad = |message: String| ErrorBody::new(FailureCode::InvalidParams, message);
-        let from_handle = request.args.handle.as_ref().map(|h| h.workspace_id.as_str());
-        let id = match (request.workspace_id.as_deref(), from_handle) {
-            (Some(id), Some(handle)) if id != handle => {
-                return Err(bad(format!("the handle belongs to workspace \"{handle}\", the request names \"{id}\"")));
-            }
-            (Some(id), _) | (None, Some(id)) => id,
-            (None, None) => return Err(bad(format!("{}: missing field `workspaceId`", request.op.name()))),
-        };
-        let workspace = self.0.workspaces.get(id).ok_or_else(|| bad(format!("there is no workspace \"{id}\"")))?;
-        if let Some(root) = &request.root {
-            check_root(root, workspace.root())?;
-        }
-        Ok(workspace)
-    }
-
-    /// Operations that are neither cancellable nor counted.
-    async fn untracked(&self, request: &Request) -> Result<Value, ErrorBody> {
-        let one = match (&request.workspace_id, request.op.spec().scope) {
-            (Some(_), Scope::Optional) => Some(self.workspace_of(request)?),
-            _ => None,
-        };
-        match request.op {
-            Op::Cancel => {
-                let id = request.args.cancel_request_id.as_deref().unwrap_or_default();
-                Ok(json!({ "cancelled": self.0.admissions.cancel(id) }))
-            }
-            Op::Stats => self.stats(one).await,
-            Op::OpenDocs => self.open_docs(one).await,
-            Op::ResetStats => {
-                for workspace in self.0.workspaces.all() {
-                    workspace.reset_metrics();
-                }
-                *self.0.counting_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-                Ok(json!({ "reset": true }))
-            }
-            Op::ListWorkspaces => Ok(self.0.workspaces.list()),
-            Op::Shutdown => {
-                self.0.shutdown.cancel();
-                Ok(json!({ "shutdown": true }))
-            }
-            op => Err(ErrorBody::new(FailureCode::InternalError, format!("`{}` has no untracked form", op.name()))),
-        }
-    }
-
-    fn uptime_ms(&self) -> u64 {
-        let since = *self.0.counting_since.lock().unwrap_or_else(PoisonError::into_inner);
-        u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    async fn stats(&self, one: Option<Arc<Workspace>>) -> Result<Value, ErrorBody> {
-        if let Some(workspace) = one {
-            let mut stats = workspace.stats().await;
-            stats.uptime_ms = Some(self.uptime_ms());
-            return to_value(&stats);
-        }
-        let mut all = serde_json::Map::new();
-        for workspace in self.0.workspaces.all() {
-            all.insert(workspace.id().to_owned(), to_value(&workspace.stats().await)?);
-        }
-        Ok(json!({ "uptimeMs": self.uptime_ms(), "workspaces": all }))
-    }
-
-    async fn open_docs(&self, one: Option<Arc<Workspace>>) -> Result<Value, ErrorBody> {
-        if let Some(workspace) = one {
-            let sessions = to_value(&workspace.open_docs().await)?;
-            return Ok(json!({ "workspace_id": workspace.id(), "root": workspace.root(), "sessions": sessions }));
-        }
-        let mut all = serde_json::Map::new();
-        for workspace in self.0.workspaces.all() {
-            let sessions = to_value(&workspace.open_docs().await)?;
-            all.insert(workspace.id().to_owned(), json!({ "root": workspace.root(), "sessions": sessions }));
-        }
-        Ok(json!({ "workspaces": all }))
+    /// What `open_docs` answers for one workspace; `None` for an id that is unknown.
+    pub async fn open_docs_value(&self, id: &str) -> Option<Value> {
+        let one = self.0.workspaces.get(id)?;
+        Some(Answer::from(operation::statistics::open_docs(&self.0, Some(&one)).await).to_value())
     }
 }
 
+async fn admit_and_run(core: &EngineCore, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
+    let started = Instant::now();
+    let request = match request {
+        Ok(request) => request,
+        Err(rejected) => {
+            if let Some((id, op)) = &rejected.about
+                && op.spec().tracked
+                && let Some(workspace) = core.workspaces.get(id)
+            {
+                workspace.metrics(Backend::Lean).record(*op, Err(&rejected.error), started.elapsed());
+            }
+            return Response::failed(rejected.error);
+        }
+    };
+    if !request.op().spec().tracked {
+        return respond(operation::process::run(core, &request).await.map(Completed::from));
+    }
+    // A workspace that is made or dropped is counted where it is there: before, or after.
+    let changes = matches!(request.operation, Operation::InitWorkspace(_) | Operation::DropWorkspace(_));
+    let before = if changes {
+        request.workspace_id.as_deref().and_then(|id| core.workspaces.get(id))
+    } else {
+        match core.workspace_of(&request).await {
+            Ok(workspace) => Some(workspace),
+            Err(e) => return respond(Err(e)),
+        }
+    };
+    let response = match core.admissions.admit(request.client_request_id.as_deref()) {
+        Err(e) => respond(Err(e.into())),
+        // Never left half done by a cancellation.
+        Ok(_admission) if changes => respond(operation::workspaces::run(core, &request).await.map(Completed::from)),
+        Ok(admission) => match &before {
+            Some(workspace) => respond(until_cancelled(workspace, &request, &admission, events).await),
+            None => respond(Err(Defect::NotDispatched(request.op()).into())),
+        },
+    };
+    let after = request.workspace_id.as_deref().filter(|_| changes).and_then(|id| core.workspaces.get(id));
+    if let Some(workspace) = after.or(before) {
+        let outcome = response.outcome.as_ref().map(|_| ());
+        workspace.metrics(request.backend).record(request.op(), outcome, started.elapsed());
+    }
+    response
+}
+
 /// Runs an admitted request; a cancellation that comes first wins at any point where it waits.
-async fn tracked(
+async fn until_cancelled(
     workspace: &Arc<Workspace>,
     request: &Request,
     admission: &Admission,
     events: mpsc::Sender<Event>,
-) -> Response {
+) -> Result<Completed, EngineError> {
     tokio::select! {
         biased;
         // Dropping the other branch drops its pending backend requests, and those cancel themselves at the worker.
-        () = admission.cancelled().cancelled() => {
-            Response::failed(ErrorBody::new(FailureCode::RequestCancelled, "the request was cancelled"))
-        }
-        response = ops::run(workspace, request, events) => response,
+        () = admission.cancelled().cancelled() => Err(RequestCancelled.into()),
+        outcome = operation::run(workspace, request, events) => outcome,
     }
 }
 
-/// The optional cross-check: `root` must be the workspace's own directory.
-fn check_root(given: &str, root: &AbsPath) -> Result<(), ErrorBody> {
-    let bad = |message: String| ErrorBody::new(FailureCode::InvalidParams, message);
-    let resolved =
-        AbsPath::canonical(Path::new(given)).map_err(|e| bad(format!("the root `{given}` does not resolve: {e}")))?;
-    if resolved == *root {
-        Ok(())
-    } else {
-        Err(bad(format!("the root `{resolved}` is not the workspace's root `{root}`")))
+/// The one end of a request.
+fn respond(outcome: Result<Completed, EngineError>) -> Response<Answer> {
+    match outcome {
+        Ok(Completed { answer, progress }) => Response::ok(answer).with_progress(progress),
+        Err(e) => Response::failed(e.into()),
     }
 }
 
-fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, ErrorBody> {
-    serde_json::to_value(value)
-        .map_err(|e| ErrorBody::new(FailureCode::InternalError, format!("the answer cannot be written as JSON: {e}")))
-}
-
-fn panic_text(e: JoinError) -> String {
+fn ended(e: JoinError) -> Defect {
     match e.try_into_panic() {
-        Ok(panic) => {
-            let what = panic
+        Ok(panic) => Defect::Panic(
+            panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            format!("a defect of lean-beam ended this request: {what}")
-        }
-        Err(_) => "the request was aborted because the runtime is ending".to_owned(),
+                .unwrap_or("no message")
+                .to_owned(),
+        ),
+        Err(_) => Defect::Aborted,
     }
 }

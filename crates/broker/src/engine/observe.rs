@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 
 use beam_session::{Observation, Pending, Reply, RequestFailure};
-use beam_wire::request::DiagnosticScope;
+use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
 use beam_wire::{Progress, StreamDiagnostic};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::diagnostics::{self, Naming};
+use super::diagnostics::{self, DocumentName};
 
 /// Which diagnostics a request lets through while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum Shown {
     /// None.
     Nothing,
     /// Lake's build log only: a probe waits for the imports, and wants to see why.
@@ -24,9 +24,9 @@ pub(crate) enum Show {
 
 /// A request's view of its document.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    naming: Naming,
-    show: Show,
+pub(crate) struct Observer {
+    name: DocumentName,
+    show: Shown,
     events: mpsc::Sender<Event>,
     /// What was sent already: identical diagnostics go out once in a request.
     sent: HashSet<String>,
@@ -35,9 +35,9 @@ pub(crate) struct Watch {
     progress: Option<Progress>,
 }
 
-impl Watch {
-    pub(crate) fn new(naming: Naming, show: Show, events: mpsc::Sender<Event>) -> Self {
-        Self { naming, show, events, sent: HashSet::new(), published: None, progress: None }
+impl Observer {
+    pub(crate) fn new(name: DocumentName, show: Shown, events: mpsc::Sender<Event>) -> Self {
+        Self { name, show, events, sent: HashSet::new(), published: None, progress: None }
     }
 
     /// Waits for the reply. Everything observed before it has gone out when this returns.
@@ -75,22 +75,22 @@ impl Watch {
     }
 
     async fn publish(&mut self, version: u64, items: &[Value]) {
-        match diagnostics::read(items, Some(version), &self.naming) {
+        match diagnostics::read(items, Some(version), &self.name) {
             Ok(all) => {
                 self.show(&all).await;
                 self.published = Some(all);
             }
             // The barrier's own reply holds the authoritative list; a publish nobody understands is only not shown.
-            Err(error) => tracing::warn!(%error, uri = self.naming.uri, "unreadable publishDiagnostics"),
+            Err(error) => tracing::warn!(%error, uri = self.name.uri, "unreadable publishDiagnostics"),
         }
     }
 
     /// Sends what the request shows of a list and has not sent yet.
     pub(crate) async fn show(&mut self, all: &[StreamDiagnostic]) {
         let shown: Vec<&StreamDiagnostic> = match self.show {
-            Show::Nothing => Vec::new(),
-            Show::SetupLines => all.iter().filter(|d| diagnostics::is_setup_line(d)).collect(),
-            Show::Scope(scope) => diagnostics::in_scope(scope, all),
+            Shown::Nothing => Vec::new(),
+            Shown::SetupLines => all.iter().filter(|d| diagnostics::is_setup_line(d)).collect(),
+            Shown::Scope(scope) => diagnostics::in_scope(scope, all),
         };
         for d in shown {
             let key = serde_json::to_string(d).unwrap_or_default();

@@ -3,8 +3,7 @@
 use std::io;
 use std::time::SystemTime;
 
-use beam_base::AbsPath;
-use beam_wire::{ErrorBody, FailureCode};
+use beam_base::{AbsPath, PathError};
 
 /// One reading of a source file.
 #[derive(Debug)]
@@ -28,19 +27,11 @@ pub(crate) enum SourceError {
     Special(AbsPath),
     #[error("`{path}` is not UTF-8: the first bad byte is at offset {offset} (line {line}); save the file as UTF-8")]
     NotUtf8 { path: AbsPath, offset: usize, line: usize },
+    /// The name itself, or what a link on the way leads to.
+    #[error("`{0}` leads to a place whose path is not valid UTF-8; rename that file or folder")]
+    PathNotUtf8(AbsPath),
     #[error("`{path}` cannot be read: {error}")]
     Io { path: AbsPath, error: io::Error },
-}
-
-impl From<SourceError> for ErrorBody {
-    fn from(e: SourceError) -> Self {
-        // An unreadable disk is nobody's bad parameter; everything else is.
-        let code = match e {
-            SourceError::Io { .. } => FailureCode::InternalError,
-            _ => FailureCode::InvalidParams,
-        };
-        Self::new(code, e.to_string())
-    }
 }
 
 /// The path a request means: absolute, or relative to the workspace root.
@@ -53,8 +44,15 @@ pub(crate) fn canonical(asked: &AbsPath) -> Result<AbsPath, SourceError> {
     match AbsPath::canonical(asked) {
         Ok(path) => Ok(path),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Err(SourceError::Missing(asked.clone())),
+        Err(e) if path_not_utf8(&e) => Err(SourceError::PathNotUtf8(asked.clone())),
         Err(error) => Err(SourceError::Io { path: asked.clone(), error }),
     }
+}
+
+/// Whether a path could be resolved, and cannot be written down.
+pub(crate) fn path_not_utf8(e: &io::Error) -> bool {
+    let inner = e.get_ref().and_then(|inner| inner.downcast_ref::<PathError>());
+    matches!(inner, Some(PathError::NotUtf8(_)))
 }
 
 /// The canonical path of a file that may be gone, for operations that only look it up.

@@ -11,55 +11,59 @@ use beam_base::AbsPath;
 use beam_session::{ImportedSource, SetupReport};
 use beam_wire::StreamDiagnostic;
 
-use super::diagnostics::{FIRST_LINE, Naming};
+use super::diagnostics::{DocumentName, FIRST_LINE};
+use super::disk::DiskSilent;
 use super::history::StaleDep;
-use super::workspace::Live;
+use super::live::LiveSession;
 
 /// What stands between a document and a verdict that can be believed.
 #[derive(Debug, Default)]
-pub(crate) struct Staleness {
+pub(super) struct Staleness {
     /// Direct imports that moved on, in header order.
-    pub(crate) deps: Vec<StaleDep>,
+    pub(super) deps: Vec<StaleDep>,
     /// Diagnostics that say why the imports are not in order.
-    pub(crate) evidence: Vec<StreamDiagnostic>,
+    pub(super) evidence: Vec<StreamDiagnostic>,
     /// The worker must be replaced, whatever this request did to the document.
-    pub(crate) certain: bool,
+    pub(super) certain: bool,
 }
 
 impl Staleness {
     /// Whether the barrier is incomplete because of it. A document that was just opened or edited passes once its dependencies need
     /// nothing more.
-    pub(crate) fn blocks(&self, changed: bool) -> bool {
+    pub(super) fn blocks(&self, changed: bool) -> bool {
         self.certain || (!self.deps.is_empty() && (!changed || self.deps.iter().any(|d| d.needs_save)))
     }
 }
 
 /// Looks at the disk; cheap, as only files whose time or length changed are read.
-pub(crate) async fn look(
-    live: &Arc<Live>,
+///
+/// # Errors
+/// The disk does not answer: then nothing is known, and the barrier must not pass.
+pub(super) async fn look(
+    live: &Arc<LiveSession>,
     root: &AbsPath,
-    naming: &Naming,
+    name: &DocumentName,
     direct: &[String],
     setup: Option<Arc<SetupReport>>,
-) -> Staleness {
+) -> Result<Staleness, DiskSilent> {
     let mut found = Staleness::default();
     let Some(setup) = setup else {
-        found.deps = hints(live, root, &naming.path, direct, None);
-        return found;
+        found.deps = hints(live, root, &name.path, direct, None).await?;
+        return Ok(found);
     };
     if let Some(problem) = &setup.problem {
-        found.evidence.push(top(naming, problem.clone()));
+        found.evidence.push(top(name, problem.clone()));
         found.certain = true;
     }
-    let moved = moved(Arc::clone(&setup)).await;
-    found.deps = hints(live, root, &naming.path, direct, setup.built.then_some(&*setup));
+    let moved = moved(live, Arc::clone(&setup)).await?;
+    found.deps = hints(live, root, &name.path, direct, setup.built.then_some(&*setup)).await?;
     for source in moved {
         found.certain = true;
         let path = source.path.display_in(root);
         let message = format!(
             "Imports are out of date and should be rebuilt: `{path}` changed on disk after they were loaded. Refresh this file."
         );
-        found.evidence.push(top(naming, message));
+        found.evidence.push(top(name, message));
         let is_direct = direct.contains(&source.module);
         if is_direct && found.deps.iter().all(|d| d.module != source.module) {
             // Its present text was never synced: reading it anew, with its artifact, is all there is to do.
@@ -67,43 +71,52 @@ pub(crate) async fn look(
         }
     }
     found.deps.sort_by_key(|d| direct.iter().position(|m| *m == d.module));
-    found
+    Ok(found)
 }
 
 /// Files that no longer hold the text with which they were imported.
-async fn moved(setup: Arc<SetupReport>) -> Vec<ImportedSource> {
-    let look = move || setup.imports.iter().filter(|s| !s.is_current()).cloned().collect();
-    // A panic in there means that nothing is known about any of them; it has been logged by the runtime's hook, and an empty answer would
-    // be the one that this file exists to prevent. So it goes on.
-    match tokio::task::spawn_blocking(look).await {
-        Ok(moved) => moved,
-        Err(e) => std::panic::resume_unwind(e.try_into_panic().unwrap_or_else(|_| Box::new("the runtime is ending"))),
-    }
+pub(super) async fn moved(live: &LiveSession, setup: Arc<SetupReport>) -> Result<Vec<ImportedSource>, DiskSilent> {
+    live.disk.need(move || setup.imports.iter().filter(|s| !s.is_current()).cloned().collect()).await
 }
 
 /// What the history has against the document, less what is known to be in order.
-fn hints(live: &Live, root: &AbsPath, relative: &str, direct: &[String], seen: Option<&SetupReport>) -> Vec<StaleDep> {
-    let history = live.history();
-    let mut deps = history.stale_deps(relative, direct);
-    if let Some(seen) = seen {
-        deps.retain(|d| {
-            let loaded = seen.imports.iter().find(|s| s.module == d.module).map(|s| s.hash);
-            loaded.is_none() || loaded != history.known(&d.module).map(|(hash, _)| hash)
-        });
+async fn hints(
+    live: &Arc<LiveSession>,
+    root: &AbsPath,
+    relative: &str,
+    direct: &[String],
+    seen: Option<&SetupReport>,
+) -> Result<Vec<StaleDep>, DiskSilent> {
+    let mut deps = {
+        let history = live.history();
+        let mut deps = history.stale_deps(relative, direct);
+        if let Some(seen) = seen {
+            deps.retain(|d| {
+                let loaded = seen.imports.iter().find(|s| s.module == d.module).map(|s| s.hash);
+                loaded.is_none() || loaded != history.known(&d.module).map(|(hash, _)| hash)
+            });
+        }
+        deps
+    };
+    if deps.iter().all(|d| !d.needs_save) {
+        return Ok(deps);
     }
-    drop(history);
-    for dep in deps.iter_mut().filter(|d| d.needs_save) {
-        // Somebody may have built it outside: an artifact made after the last edit holds that edit.
-        dep.needs_save = !live.is_built(&dep.module, &root.join(&dep.path));
-    }
-    deps
+    let (built, root) = (Arc::clone(live), root.clone());
+    let look = move || {
+        for dep in deps.iter_mut().filter(|d| d.needs_save) {
+            // Somebody may have built it outside: an artifact made after the last edit holds that edit.
+            dep.needs_save = !built.is_built(&dep.module, &root.join(&dep.path));
+        }
+        deps
+    };
+    live.disk.need(look).await
 }
 
 /// A diagnostic over the first line, where Lean puts those about imports.
-fn top(naming: &Naming, message: String) -> StreamDiagnostic {
+fn top(name: &DocumentName, message: String) -> StreamDiagnostic {
     StreamDiagnostic {
-        path: naming.path.clone(),
-        uri: naming.uri.clone(),
+        path: name.path.clone(),
+        uri: name.uri.clone(),
         version: None,
         severity: Some(1),
         range: FIRST_LINE,

@@ -1,31 +1,33 @@
 //! A workspace: one root, at most one session per backend, and what is remembered about them.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_session::{CommandSpawn, DocumentInfo, IndexRoots, Session, SessionConfig, WorkerCommand};
+use beam_session::{CommandSpawn, IndexRoots, Session, SessionConfig};
 use beam_toolchain::project::Project;
 use beam_toolchain::{Choice, WorkerLaunch};
-use beam_wire::stats::{DiskStatus, OpenDoc, OpenDocs, PerBackend, SessionStats, WorkspaceStats};
-use beam_wire::{Backend, ErrorBody, FailureCode};
+use beam_wire::Backend;
 
-use super::authority::Authority;
-use super::history::History;
-use super::imports::Imports;
-use super::ledger::{Basis, Ledger};
+use super::build::authority::Authority;
+use super::build::imports::Imports;
+use super::common::Common;
+use super::disk::Disk;
+use super::live::LiveSession;
 use super::metrics::Metrics;
-use super::{BuildPolicy, EngineSettings, observe, source};
+use super::settings::BuildPolicy;
 use crate::qualify::Qualifier;
+use crate::worker::worker_command;
 
 #[derive(Debug)]
 pub(crate) struct Workspace {
     id: String,
     root: AbsPath,
     choice: Choice,
-    settings: EngineSettings,
-    lean: Mutex<Slot>,
+    common: Common,
+    /// Its own places: a workspace on a dead mount stops itself and no other.
+    disk: Disk,
+    lean: Mutex<SessionSlot>,
     /// Whoever comes while a session is being started waits for that start instead of beginning another. Apart from the slot, so that
     /// `stats`, by which a daemon shows that it lives, is answered meanwhile.
     starting: tokio::sync::Mutex<()>,
@@ -34,93 +36,32 @@ pub(crate) struct Workspace {
 }
 
 #[derive(Debug)]
-enum Slot {
+enum SessionSlot {
     /// None runs; the next one gets this epoch.
     Idle {
         next_epoch: u64,
     },
-    Running(Arc<Live>),
+    Running(Arc<LiveSession>),
     /// The engine is going away.
     Closed,
 }
 
 /// What a session needs to be started.
-struct Ready {
+struct SessionParts {
     launch: WorkerLaunch,
     project: Arc<Project>,
     authority: Arc<Authority>,
 }
 
-/// A running session and what belongs to its lifetime.
-#[derive(Debug)]
-pub(crate) struct Live {
-    pub(crate) session: Session,
-    pub(crate) ledger: Ledger,
-    /// Folders that may hold artifacts of the workspace's modules.
-    built: Vec<AbsPath>,
-    pub(crate) project: Arc<Project>,
-    authority: Arc<Authority>,
-    history: Mutex<History>,
-    /// The version of each document that was saved last.
-    checkpoints: Mutex<HashMap<AbsPath, u64>>,
-}
-
-impl Live {
-    /// Whether a module has an artifact that is no older than its source.
-    pub(crate) fn is_built(&self, module: &str, source: &AbsPath) -> bool {
-        let modified = |path: &AbsPath| std::fs::metadata(path).and_then(|m| m.modified()).ok();
-        let artifact = format!("{}.olean", module.replace('.', "/"));
-        let Some(written) = modified(source) else { return false };
-        self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
-    }
-
-    /// The module that a file is, as importers name it.
-    pub(crate) fn module_of(&self, path: &AbsPath) -> Option<String> {
-        self.project.module_of(path).map(|module| module.name.to_string())
-    }
-
-    /// Whether `lake build` means anything here.
-    pub(crate) fn has_lake(&self) -> bool {
-        self.authority.is_lake()
-    }
-
-    /// Who knows about this project's modules and their artifacts.
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
-    }
-
-    /// Files that the session depends on, was started with, and that are others now. Reads a handful of small files. Blocking.
-    pub(crate) fn config_changed(&self) -> Vec<AbsPath> {
-        self.project.config_stamp().changed()
-    }
-
-    fn checkpoints(&self) -> MutexGuard<'_, HashMap<AbsPath, u64>> {
-        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A version was saved.
-    pub(crate) fn checkpointed(&self, path: &AbsPath, version: u64) {
-        self.checkpoints().insert(path.clone(), version);
-    }
-
-    /// A document's versions start over.
-    pub(crate) fn reopened(&self, path: &AbsPath) {
-        self.checkpoints().remove(path);
-    }
-
-    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Workspace {
-    pub(crate) fn new(id: &str, root: AbsPath, choice: Choice, settings: &EngineSettings) -> Self {
+    pub(crate) fn new(id: &str, root: AbsPath, choice: Choice, common: Common) -> Self {
         Self {
             id: id.to_owned(),
             root,
             choice,
-            settings: settings.clone(),
-            lean: Mutex::new(Slot::Idle { next_epoch: 1 }),
+            common,
+            disk: Disk::default(),
+            lean: Mutex::new(SessionSlot::Idle { next_epoch: 1 }),
             starting: tokio::sync::Mutex::default(),
             lean_metrics: Metrics::default(),
             rocq_metrics: Metrics::default(),
@@ -148,39 +89,45 @@ impl Workspace {
     }
 
     pub(crate) fn reset_metrics(&self) {
-        self.lean_metrics.reset();
-        self.rocq_metrics.reset();
+        let restarts = self.running().map_or(0, |live| live.session.counters().worker_restarts);
+        self.lean_metrics.reset(restarts);
+        self.rocq_metrics.reset(0);
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+    /// The workspace's access to the disk.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn slot(&self) -> MutexGuard<'_, SessionSlot> {
         self.lean.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The running session, if there is one. Never waits.
-    pub(crate) fn running(&self) -> Option<Arc<Live>> {
+    pub(crate) fn running(&self) -> Option<Arc<LiveSession>> {
         match &*self.slot() {
-            Slot::Running(live) => Some(Arc::clone(live)),
-            Slot::Idle { .. } | Slot::Closed => None,
+            SessionSlot::Running(live) => Some(Arc::clone(live)),
+            SessionSlot::Idle { .. } | SessionSlot::Closed => None,
         }
     }
 
     /// The session, started if none runs.
-    pub(crate) async fn live(&self) -> Result<Arc<Live>, SetupFailure> {
+    pub(crate) async fn live(&self) -> Result<Arc<LiveSession>, SetupFailure> {
         if let Some(live) = self.running() {
             return Ok(live);
         }
         let _only_one_starts = self.starting.lock().await;
         let epoch = match &*self.slot() {
-            Slot::Running(live) => return Ok(Arc::clone(live)),
-            Slot::Closed => return Err(SetupFailure::Closing),
-            Slot::Idle { next_epoch } => *next_epoch,
+            SessionSlot::Running(live) => return Ok(Arc::clone(live)),
+            SessionSlot::Closed => return Err(SetupFailure::Closing),
+            SessionSlot::Idle { next_epoch } => *next_epoch,
         };
-        let Ready { launch, project, authority } = self.prepare().await?;
+        let SessionParts { launch, project, authority } = self.prepare().await?;
         let index = index_roots(&project, &launch);
         let built = index.ileans.clone();
-        let build = self.settings.build;
+        let build = self.common.settings.build;
         let mut config = SessionConfig::new(self.root.clone(), epoch, Arc::new(CommandSpawn(worker_command(launch))));
-        config.cancel_grace = self.settings.cancel_grace;
+        config.cancel_grace = self.common.settings.cancel_grace;
         config.build_mode = match build {
             BuildPolicy::OnDemand => beam_session::BuildMode::Always,
             BuildPolicy::Never => beam_session::BuildMode::Never,
@@ -190,34 +137,28 @@ impl Workspace {
             config.setup = Some(Arc::new(imports));
         }
         config.index = index;
+        config.versions = self.common.versions.clone();
         let mut slot = self.slot();
-        if matches!(*slot, Slot::Closed) {
+        if matches!(*slot, SessionSlot::Closed) {
             // Closed while it was being prepared; nothing has been started yet.
             return Err(SetupFailure::Closing);
         }
         let session = Session::new(config);
-        let live = Arc::new(Live {
-            session,
-            ledger: Ledger::default(),
-            built,
-            project,
-            authority,
-            history: Mutex::default(),
-            checkpoints: Mutex::default(),
-        });
+        let (disk, common) = (self.disk.clone(), self.common.clone());
+        let live = Arc::new(LiveSession::new(session, project, authority, built, disk, common));
         self.lean_metrics.session_started();
-        *slot = Slot::Running(Arc::clone(&live));
+        *slot = SessionSlot::Running(Arc::clone(&live));
         Ok(live)
     }
 
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
-    async fn prepare(&self) -> Result<Ready, SetupFailure> {
-        let (root, env, choice) = (self.root.clone(), self.settings.env.clone(), self.choice.clone());
+    async fn prepare(&self) -> Result<SessionParts, SetupFailure> {
+        let (root, env, choice) = (self.root.clone(), self.common.settings.env.clone(), self.choice.clone());
         tokio::task::spawn_blocking(move || {
             let prepared = crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)?;
             let project = Arc::new(Project::read(&root));
             let (authority, launch) = Authority::of(prepared, &project, &env);
-            Ok(Ready { launch, project, authority: Arc::new(authority) })
+            Ok(SessionParts { launch, project, authority: Arc::new(authority) })
         })
         .await
         .map_err(|e| SetupFailure::Defect(e.to_string()))?
@@ -226,69 +167,9 @@ impl Workspace {
 
     /// Ends every session; later requests get none (R7).
     pub(crate) async fn shut_down(&self, grace: Duration) {
-        let old = std::mem::replace(&mut *self.slot(), Slot::Closed);
-        if let Slot::Running(live) = old {
+        let old = std::mem::replace(&mut *self.slot(), SessionSlot::Closed);
+        if let SessionSlot::Running(live) = old {
             live.session.shutdown(grace).await;
-        }
-    }
-
-    pub(crate) async fn stats(&self) -> WorkspaceStats {
-        let (lean, restarts) = match self.running() {
-            Some(live) => {
-                let docs = live.session.documents().await;
-                let stats = SessionStats::Active {
-                    active: true,
-                    workspace_id: self.id.clone(),
-                    root: self.root.to_string(),
-                    epoch: live.session.epoch(),
-                    open_doc_count: u64::try_from(docs.len()).unwrap_or(u64::MAX),
-                    handle_count: live.ledger.count(&bases(&docs)),
-                    config_changed: !live.config_changed().is_empty(),
-                };
-                (stats, live.session.counters().worker_restarts)
-            }
-            None => (SessionStats::Inactive { active: false }, 0),
-        };
-        WorkspaceStats {
-            id: self.id.clone(),
-            root: self.root.to_string(),
-            sessions: PerBackend { lean, rocq: SessionStats::Inactive { active: false } },
-            by_backend: PerBackend { lean: self.lean_metrics.report(restarts), rocq: self.rocq_metrics.report(0) },
-            uptime_ms: None,
-        }
-    }
-
-    pub(crate) async fn open_docs(&self) -> PerBackend<OpenDocs> {
-        let lean = match self.running() {
-            Some(live) => {
-                let docs = live.session.documents().await;
-                let saved = live.checkpoints().clone();
-                let mut files: Vec<_> =
-                    docs.into_iter().map(|doc| self.open_doc(saved.get(&doc.path).copied(), doc)).collect();
-                files.sort_by(|a, b| a.path.cmp(&b.path));
-                OpenDocs { active: true, files }
-            }
-            None => OpenDocs { active: false, files: Vec::new() },
-        };
-        PerBackend { lean, rocq: OpenDocs { active: false, files: Vec::new() } }
-    }
-
-    fn open_doc(&self, saved: Option<u64>, doc: DocumentInfo) -> OpenDoc {
-        let disk_status = match source::read(&doc.path) {
-            Ok(s) if beam_lean::lean_text_hash(&beam_lean::normalize_newlines(&s.text)) == doc.hash => {
-                DiskStatus::MatchesTracked
-            }
-            Ok(_) => DiskStatus::DiffersFromTracked,
-            Err(source::SourceError::Missing(_)) => DiskStatus::Missing,
-            Err(_) => DiskStatus::Unknown,
-        };
-        OpenDoc {
-            uri: doc.uri,
-            version: doc.version,
-            disk_status,
-            checkpointed: disk_status == DiskStatus::MatchesTracked && saved == Some(doc.version),
-            path: Some(doc.path.display_in(&self.root)),
-            file_progress: doc.progress.map(observe::progress),
         }
     }
 }
@@ -307,21 +188,6 @@ pub enum SetupFailure {
     Defect(String),
 }
 
-impl From<SetupFailure> for ErrorBody {
-    fn from(e: SetupFailure) -> Self {
-        let code = match e {
-            SetupFailure::Closing => FailureCode::RequestCancelled,
-            SetupFailure::Toolchain(_) | SetupFailure::Defect(_) => FailureCode::InternalError,
-        };
-        Self::new(code, e.to_string())
-    }
-}
-
-/// What every open document's handles are bound to now.
-fn bases(docs: &[DocumentInfo]) -> HashMap<AbsPath, Basis> {
-    docs.iter().map(|d| (d.path.clone(), (d.version, d.worker.starts))).collect()
-}
-
 /// Where references of closed files are found: built modules and sources, of the workspace first, then of what is on Lean's paths.
 fn index_roots(project: &Project, launch: &WorkerLaunch) -> IndexRoots {
     let on_path = |name: &str| -> Vec<AbsPath> {
@@ -333,16 +199,4 @@ fn index_roots(project: &Project, launch: &WorkerLaunch) -> IndexRoots {
     let mut sources = project.source_dirs();
     sources.extend(on_path("LEAN_SRC_PATH"));
     IndexRoots { ileans, sources }
-}
-
-/// The session crate must not see the toolchain crate, so somebody above both translates.
-#[must_use]
-pub fn worker_command(launch: WorkerLaunch) -> WorkerCommand {
-    WorkerCommand {
-        program: launch.program.as_os_str().to_owned(),
-        args: launch.args,
-        env: launch.env,
-        env_remove: launch.env_remove,
-        cwd: launch.cwd,
-    }
 }

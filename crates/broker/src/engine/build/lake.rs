@@ -9,10 +9,8 @@ use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
 use beam_toolchain::project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
-use super::authority::Built;
-use super::imports::Stop;
-use super::ops::Document;
-use super::save::{Target, TargetError};
+use super::stop::StopOnDrop;
+use super::target::{ArtifactError, ImportsBuilt, SaveSource, SaveTarget};
 use crate::qualify::Prepared;
 
 /// How long Lake may take to say what it would build.
@@ -20,10 +18,10 @@ const LOOK: Duration = Duration::from_secs(600);
 
 /// Lake of one package.
 #[derive(Debug, Clone)]
-pub(crate) struct Lake(Arc<Inner>);
+pub(super) struct LakePackage(Arc<LakeFacts>);
 
 #[derive(Debug)]
-struct Inner {
+struct LakeFacts {
     toolchain: Toolchain,
     extension: Extension,
     lake: AbsPath,
@@ -31,12 +29,12 @@ struct Inner {
     env: HostEnv,
 }
 
-impl Lake {
+impl LakePackage {
     /// The project's Lake, if it is a Lake package and the toolchain has one.
-    pub(crate) fn of(prepared: &Prepared, project: &Project, env: &HostEnv) -> Option<Self> {
+    pub(super) fn of(prepared: &Prepared, project: &Project, env: &HostEnv) -> Option<Self> {
         let Prepared { toolchain, extension, .. } = prepared;
         let lake = toolchain.lake.clone().filter(|_| beam_toolchain::launch::has_lakefile(project.root()))?;
-        Some(Self(Arc::new(Inner {
+        Some(Self(Arc::new(LakeFacts {
             toolchain: toolchain.clone(),
             extension: extension.clone(),
             lake,
@@ -46,27 +44,31 @@ impl Lake {
     }
 
     /// Where the document's artifacts belong; refused if anything it is built from is not up to date.
-    pub(crate) async fn target(&self, doc: &Document) -> Result<Target, TargetError> {
-        let (this, path) = (Arc::clone(&self.0), doc.path.clone());
-        let stop = Stop::default();
+    pub(super) async fn target(&self, source: &SaveSource) -> Result<SaveTarget, ArtifactError> {
+        let (this, path) = (Arc::clone(&self.0), source.path.clone());
+        let stop = StopOnDrop::default();
         let stopped = stop.flag();
         let ask = move || lake_target(&this.toolchain, &this.extension, &this.root, &path, &this.env, &stopped);
-        let asked = tokio::task::spawn_blocking(ask).await.map_err(|e| TargetError::Other(e.to_string()))?;
+        let asked = tokio::task::spawn_blocking(ask)
+            .await
+            .map_err(|e| ArtifactError::Defect { what: "asking Lake", error: e.to_string() })?;
         let LakeTarget { module, artifacts, trace, lean_args, .. } = asked.map_err(|e| match e {
-            LakeError::NotModule(why) => TargetError::NotModule { path: doc.shown(), why },
-            LakeError::Stale(what) => TargetError::Stale { path: doc.shown(), what, hint: "run `lake build`" },
-            e => TargetError::Other(e.to_string()),
+            LakeError::NotModule(why) => ArtifactError::NotModule { path: source.shown.clone(), why },
+            LakeError::Stale(what) => {
+                ArtifactError::Stale { path: source.shown.clone(), what, hint: "run `lake build`" }
+            }
+            e => ArtifactError::Configuration(e.to_string()),
         })?;
-        let unlike = |e: String| TargetError::Other(format!("Lake's answer is not as agreed: {e}"));
+        let unlike = |e: String| ArtifactError::Configuration(format!("Lake's answer is not as agreed: {e}"));
         let outputs =
             serde_json::to_value(artifacts).and_then(serde_json::from_value).map_err(|e| unlike(e.to_string()))?;
         let trace = AbsPath::new(trace).map_err(|e| unlike(e.to_string()))?;
-        Ok(Target { module, outputs, trace, batch_only_args: lean_args })
+        Ok(SaveTarget { module, outputs, trace, batch_only_args: lean_args })
     }
 
     /// Has Lake write the trace of artifacts that are in place.
-    pub(crate) async fn trace(&self, doc: &Document) -> Result<(), String> {
-        let (this, path, hash) = (Arc::clone(&self.0), doc.path.clone(), doc.applied.hash);
+    pub(super) async fn trace(&self, source: &SaveSource) -> Result<(), String> {
+        let (this, path, hash) = (Arc::clone(&self.0), source.path.clone(), source.hash);
         let ask = move || lake_trace(&this.toolchain, &this.extension, &this.root, &path, hash, &this.env);
         match tokio::task::spawn_blocking(ask).await {
             // The artifacts are those of the text that was synced; that the file is another one by now is for the next build to see.
@@ -77,10 +79,10 @@ impl Lake {
     }
 
     /// What a text imports and Lake would have to build. Blocking.
-    pub(crate) fn look(&self, path: &AbsPath, text: &str) -> Built {
+    pub(super) fn look(&self, path: &AbsPath, text: &str) -> ImportsBuilt {
         let header = imports_of(text);
         match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK) {
-            Ok(NativeBuild::UpToDate) => Built { vouches: true, ..Built::default() },
+            Ok(NativeBuild::UpToDate) => ImportsBuilt { vouches: true, ..ImportsBuilt::default() },
             Ok(NativeBuild::Needed { modules, .. }) => {
                 // A Lake that does not say which means some of those that it was asked about.
                 let refused: Vec<String> = if modules.is_empty() {
@@ -88,10 +90,10 @@ impl Lake {
                 } else {
                     modules.iter().map(ToString::to_string).collect()
                 };
-                Built { refused, ..Built::default() }
+                ImportsBuilt { refused, ..ImportsBuilt::default() }
             }
-            Ok(NativeBuild::Failed { text }) => Built::failed(text),
-            Err(e) => Built::failed(e),
+            Ok(NativeBuild::Failed { text }) => ImportsBuilt::failed(text),
+            Err(e) => ImportsBuilt::failed(e),
         }
     }
 }

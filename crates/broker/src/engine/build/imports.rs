@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
@@ -14,49 +13,32 @@ use beam_lean::{ModuleName, imports_of, lean_text_hash, normalize_newlines};
 use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport};
 use beam_toolchain::project::Project;
 
-use super::BuildPolicy;
 use super::authority::Authority;
+use super::stop::StopOnDrop;
+use crate::engine::settings::BuildPolicy;
 
 /// Prepares the imports of one workspace's documents.
-pub(crate) struct Imports(Arc<Inner>);
+pub(in crate::engine) struct Imports(Arc<ImportReader>);
 
-struct Inner {
+struct ImportReader {
     project: Arc<Project>,
     authority: Arc<Authority>,
     policy: BuildPolicy,
     /// What was read of each file, as long as its time and length stay.
-    known: Mutex<HashMap<AbsPath, Known>>,
+    known: Mutex<HashMap<AbsPath, ReadSource>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct ReadSource {
     source: ImportedSource,
     imports: Vec<ModuleName>,
-}
-
-/// Tells blocking work, when dropped, that nobody waits for it any more.
-#[derive(Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// What the work asks now and then.
-    pub(super) fn flag(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let flag = Arc::clone(&self.0);
-        move || flag.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Stop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 impl Setup for Imports {
     fn set_up(&self, path: &AbsPath, text: Arc<str>, lines: SetupLines) -> BoxFuture<'static, SetupReport> {
         let (this, path) = (Arc::clone(&self.0), path.clone());
         Box::pin(async move {
-            let stop = Stop::default();
+            let stop = StopOnDrop::default();
             let stopped = stop.flag();
             let work = move || this.prepare(&path, &text, &lines, &stopped);
             match tokio::task::spawn_blocking(work).await {
@@ -68,12 +50,12 @@ impl Setup for Imports {
 }
 
 impl Imports {
-    pub(crate) fn new(project: Arc<Project>, authority: Arc<Authority>, policy: BuildPolicy) -> Self {
-        Self(Arc::new(Inner { project, authority, policy, known: Mutex::default() }))
+    pub(in crate::engine) fn new(project: Arc<Project>, authority: Arc<Authority>, policy: BuildPolicy) -> Self {
+        Self(Arc::new(ImportReader { project, authority, policy, known: Mutex::default() }))
     }
 }
 
-impl Inner {
+impl ImportReader {
     fn prepare(
         &self,
         path: &AbsPath,
@@ -123,7 +105,7 @@ impl Inner {
         out
     }
 
-    fn read(&self, module: &ModuleName, path: AbsPath) -> Option<Known> {
+    fn read(&self, module: &ModuleName, path: AbsPath) -> Option<ReadSource> {
         let stamp = ImportedSource::stamp_of(&path);
         let table = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = table().get(&path)
@@ -135,7 +117,7 @@ impl Inner {
         let text = std::fs::read_to_string(&path).ok()?;
         let hash = lean_text_hash(&normalize_newlines(&text));
         let source = ImportedSource { module: module.to_string(), path: path.clone(), hash, stamp };
-        let known = Known { source, imports: imported(&text) };
+        let known = ReadSource { source, imports: imported(&text) };
         table().insert(path, known.clone());
         Some(known)
     }
@@ -166,7 +148,7 @@ mod tests {
         write("A/Mid.lean", "import A.Low\nimport Lean\n");
         let project = Arc::new(Project::read(&root));
         assert!(project.source_of(&ModuleName::parse("Dep").unwrap()).is_some());
-        let imports = Imports::new(project, Arc::new(Authority::Nobody), BuildPolicy::OnDemand);
+        let imports = Imports::new(project, Arc::new(Authority::nobody()), BuildPolicy::OnDemand);
         let closure = |text| -> Vec<String> { imports.0.closure(text).into_iter().map(|s| s.module).collect() };
         assert_eq!(closure("import A.Mid\nimport A.Mid\nimport A.None\n"), ["A.Low", "A.Mid"]);
         // Read anew where it changed, however soon.

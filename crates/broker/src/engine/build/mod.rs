@@ -1,0 +1,8 @@
+//! What stands between a text and its artifacts: who builds what it imports, and where what is saved of it belongs.
+
+pub(super) mod authority;
+pub(super) mod imports;
+mod lake;
+mod own;
+mod stop;
+pub(super) mod target;

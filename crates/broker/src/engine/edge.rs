@@ -1,0 +1,264 @@
+//! The one place where the engine's failures become the wire's: code, message, data (broker protocol section 8).
+
+use beam_base::rpc::RpcError;
+use beam_session::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
+use beam_toolchain::project::SaveError;
+use beam_wire::error::backend_code_name;
+use beam_wire::{ErrorBody, FailureCode};
+use serde_json::{Value, json};
+
+use super::admission::AdmissionRefused;
+use super::build::target::ArtifactError;
+use super::error::{
+    AnswerError, EngineError, HandleError, IncompleteBarrier, SaveRefusal, VersionMismatch, WorkerFailure,
+};
+use super::registry::OpenError;
+use super::source::SourceError;
+use super::workspace::SetupFailure;
+
+impl From<EngineError> for ErrorBody {
+    fn from(e: EngineError) -> Self {
+        if let EngineError::Worker(worker) = &e
+            && let RequestFailure::Server(RpcError { code, message, data }) = &worker.failure
+        {
+            // A backend's own JSON-RPC error keeps its code name, message and data.
+            return Self { code: backend_code_name(*code), message: message.clone(), data: data.clone() };
+        }
+        let mut message = message(&e);
+        if let Some(hint) = hint(&e) {
+            message.push_str("; ");
+            message.push_str(&hint);
+        }
+        Self { code: code(&e).as_str().to_owned(), message, data: data(&e) }
+    }
+}
+
+impl From<OpenError> for ErrorBody {
+    fn from(e: OpenError) -> Self {
+        EngineError::from(e).into()
+    }
+}
+
+fn code(e: &EngineError) -> FailureCode {
+    match e {
+        EngineError::Admission(AdmissionRefused::Closed)
+        | EngineError::Open(OpenError::Closing)
+        | EngineError::Setup(SetupFailure::Closing)
+        | EngineError::Cancelled(_) => FailureCode::RequestCancelled,
+        // An unreadable disk is nobody's bad parameter; everything else that is wrong with a file is.
+        EngineError::Source(SourceError::Io { .. })
+        | EngineError::Disk(_)
+        | EngineError::Setup(SetupFailure::Toolchain(_) | SetupFailure::Defect(_))
+        | EngineError::Session(SessionError::Spawn(_))
+        | EngineError::Answer(AnswerError::Undecodable { .. } | AnswerError::OtherSave { .. })
+        | EngineError::Defect(_) => FailureCode::InternalError,
+        EngineError::Version(_)
+        | EngineError::Answer(AnswerError::OtherText { .. })
+        | EngineError::Handle(HandleError::NoSession | HandleError::OtherBackend | HandleError::OtherSession) => {
+            FailureCode::ContentModified
+        }
+        EngineError::Admission(AdmissionRefused::Active(_))
+        | EngineError::Open(_)
+        | EngineError::Selector(_)
+        | EngineError::Parameter(_)
+        | EngineError::Source(_)
+        | EngineError::Handle(HandleError::TooMany { .. })
+        | EngineError::Save(SaveRefusal::Errors { .. }) => FailureCode::InvalidParams,
+        EngineError::Session(SessionError::Closed) => FailureCode::WorkerExited,
+        EngineError::Incomplete(_) => FailureCode::SyncBarrierIncomplete,
+        EngineError::Save(SaveRefusal::BatchOnlyArgs { .. }) => FailureCode::SaveUnsupportedSetup,
+        EngineError::Save(SaveRefusal::ImportsMoved { .. }) => FailureCode::SaveTraceStale,
+        EngineError::Worker(worker) => worker_code(&worker.failure),
+        EngineError::Artifact(e) => artifact_code(e),
+    }
+}
+
+fn worker_code(failure: &RequestFailure) -> FailureCode {
+    match failure {
+        RequestFailure::Cancelled => FailureCode::RequestCancelled,
+        RequestFailure::StaleVersion { .. } | RequestFailure::ContentModified { .. } | RequestFailure::NotOpen(_) => {
+            FailureCode::ContentModified
+        }
+        RequestFailure::WorkerExited(_) | RequestFailure::SessionClosed => FailureCode::WorkerExited,
+        RequestFailure::BuildRefused { .. } => FailureCode::SyncBarrierIncomplete,
+        RequestFailure::Server(_) | RequestFailure::TimedOut | RequestFailure::Lost => FailureCode::InternalError,
+    }
+}
+
+fn artifact_code(e: &ArtifactError) -> FailureCode {
+    match e {
+        ArtifactError::NotModule { .. } => FailureCode::SaveTargetNotModule,
+        ArtifactError::Stale { .. } => FailureCode::SaveTraceStale,
+        ArtifactError::Refused { error, .. } => match error {
+            SaveError::Cancelled => FailureCode::RequestCancelled,
+            SaveError::MoreArgs { .. } => FailureCode::SaveUnsupportedSetup,
+            SaveError::NoPath { .. } => FailureCode::SaveTargetNotModule,
+            SaveError::ImportNotBuilt { .. } | SaveError::ImportMoved { .. } => FailureCode::SaveTraceStale,
+            SaveError::Fs(_) | SaveError::Lock(_) => FailureCode::InternalError,
+        },
+        ArtifactError::Configuration(_)
+        | ArtifactError::TraceStays { .. }
+        | ArtifactError::NoTrace { .. }
+        | ArtifactError::Defect { .. } => FailureCode::InternalError,
+    }
+}
+
+/// What happened. The session does not know how documents are shown to people; its failures are put into words here.
+fn message(e: &EngineError) -> String {
+    let EngineError::Worker(worker) = e else { return e.to_string() };
+    let WorkerFailure { failure, path } = &**worker;
+    if let Some(mismatch) = mismatch(failure, path) {
+        return mismatch.to_string();
+    }
+    match failure {
+        RequestFailure::ContentModified { how, .. } => format!("`{path}` was {how} while the request was pending"),
+        RequestFailure::WorkerExited(exit) => exit.to_string(),
+        RequestFailure::BuildRefused { modules, .. } => format!(
+            "`{path}` imports modules that would have to be built first, and builds are switched off (`--no-build` or BEAM_BUILD=never): {}",
+            modules.join(", ")
+        ),
+        RequestFailure::NotOpen(_) => format!("`{path}` was closed while the request was on its way"),
+        RequestFailure::SessionClosed => SESSION_CLOSED.to_owned(),
+        RequestFailure::TimedOut => "Lean did not answer in time".to_owned(),
+        RequestFailure::Lost => "a defect of lean-beam lost this request".to_owned(),
+        RequestFailure::Cancelled | RequestFailure::Server(_) | RequestFailure::StaleVersion { .. } => {
+            failure.to_string()
+        }
+    }
+}
+
+const SESSION_CLOSED: &str = "the session was shut down while the request was in flight";
+const ASK_AGAIN: &str = "ask again";
+const DOCTOR: &str = "`lean-beam doctor` shows which Lean was started";
+
+/// What to do next, where the failure itself does not say it.
+fn hint(e: &EngineError) -> Option<String> {
+    let fixed = match e {
+        EngineError::Version(mismatch) => return Some(mismatch_hint(mismatch)),
+        EngineError::Worker(worker) => return worker_hint(worker),
+        EngineError::Incomplete(barrier) => return Some(incomplete_hint(barrier)),
+        EngineError::Handle(HandleError::TooMany { .. }) => {
+            "release some (data.oldest is the oldest), use them up with `linear`, or leave `storeHandle` out; BEAM_MAX_HANDLES sets another limit"
+        }
+        EngineError::Handle(_) => "make a new one with run-at-handle",
+        EngineError::Disk(_) => "if it is a network mount, see whether that is still there",
+        EngineError::Session(SessionError::Closed) => ASK_AGAIN,
+        EngineError::Session(SessionError::Spawn(_)) => DOCTOR,
+        EngineError::Answer(AnswerError::OtherText { .. }) => "sync again",
+        EngineError::Answer(AnswerError::OtherSave { .. }) => "build it anew",
+        EngineError::Save(SaveRefusal::BatchOnlyArgs { .. }) => {
+            "move `-D` settings to `leanOptions`, or use `lake build`"
+        }
+        EngineError::Save(SaveRefusal::Errors { .. }) => "mend them and save again",
+        EngineError::Save(SaveRefusal::ImportsMoved { .. }) => "refresh this file and save again",
+        _ => return None,
+    };
+    Some(fixed.to_owned())
+}
+
+fn mismatch_hint(mismatch: &VersionMismatch) -> String {
+    format!("look at the file again and use version {}", mismatch.accepted)
+}
+
+fn worker_hint(WorkerFailure { failure, path }: &WorkerFailure) -> Option<String> {
+    if let Some(mismatch) = mismatch(failure, path) {
+        return Some(mismatch_hint(&mismatch));
+    }
+    let fixed = match failure {
+        RequestFailure::ContentModified { .. } | RequestFailure::NotOpen(_) | RequestFailure::SessionClosed => {
+            ASK_AGAIN
+        }
+        RequestFailure::WorkerExited(exit) => match exit.reason {
+            ExitReason::SpawnFailed(_) | ExitReason::StartFailed => DOCTOR,
+            _ => "the next request starts a fresh worker, handles of the old one are gone",
+        },
+        RequestFailure::BuildRefused { .. } => "build them, or allow builds, then refresh",
+        _ => return None,
+    };
+    Some(fixed.to_owned())
+}
+
+fn incomplete_hint(barrier: &IncompleteBarrier) -> String {
+    let build = if barrier.has_lake { "build its imports (`lake build`), or mend" } else { "mend" };
+    format!("{build} the module they come from, then refresh")
+}
+
+/// The version mismatch that a failed request is, if it is one.
+fn mismatch(failure: &RequestFailure, path: &str) -> Option<VersionMismatch> {
+    let (expected, accepted, uri) = match failure {
+        RequestFailure::StaleVersion { expected, accepted, uri } => (expected, accepted, uri),
+        RequestFailure::ContentModified { how: Modified::Edited { version }, expected: Some(expected), uri } => {
+            (expected, version, uri)
+        }
+        _ => return None,
+    };
+    Some(VersionMismatch { expected: *expected, accepted: *accepted, uri: uri.clone(), path: path.to_owned() })
+}
+
+fn data(e: &EngineError) -> Option<Value> {
+    match e {
+        EngineError::Version(mismatch) => Some(mismatch_data(mismatch)),
+        EngineError::Worker(worker) => worker_data(worker),
+        EngineError::Handle(HandleError::TooMany { limit, oldest, .. }) => {
+            Some(json!({ "reason": "tooManyHandles", "limit": limit, "oldest": oldest }))
+        }
+        EngineError::Handle(_) => Some(json!({ "reason": "staleSession" })),
+        EngineError::Answer(AnswerError::OtherText { uri, expected, actual, .. }) => {
+            Some(json!({ "expectedHash": expected, "actualHash": actual, "uri": uri }))
+        }
+        EngineError::Incomplete(barrier) => Some(incomplete_data(barrier)),
+        EngineError::Save(SaveRefusal::BatchOnlyArgs { path, args, sync }) => {
+            Some(json!({ "sync": sync, "reason": format!("moreLeanArgs is set to {args:?}"), "path": path }))
+        }
+        EngineError::Save(SaveRefusal::Errors { sync, .. }) => Some(json!({ "sync": sync })),
+        _ => None,
+    }
+}
+
+fn mismatch_data(VersionMismatch { expected, accepted, uri, .. }: &VersionMismatch) -> Value {
+    json!({
+        "reason": "documentVersionMismatch",
+        "expectedVersion": expected,
+        "acceptedVersion": accepted,
+        "currentVersion": accepted,
+        "uri": uri,
+    })
+}
+
+fn worker_data(WorkerFailure { failure, path }: &WorkerFailure) -> Option<Value> {
+    if let Some(mismatch) = mismatch(failure, path) {
+        return Some(mismatch_data(&mismatch));
+    }
+    match failure {
+        RequestFailure::ContentModified { uri, .. } => Some(json!({ "uri": uri })),
+        RequestFailure::WorkerExited(exit) => {
+            let WorkerExit { uri, status, stderr_tail, .. } = &**exit;
+            let status = status.map(|s| s.to_string());
+            Some(json!({ "uri": uri, "exitStatus": status, "stderrTail": stderr_tail }))
+        }
+        RequestFailure::BuildRefused { modules, uri } => {
+            Some(json!({ "reason": "buildRefused", "uri": uri, "modules": modules }))
+        }
+        _ => None,
+    }
+}
+
+fn incomplete_data(barrier: &IncompleteBarrier) -> Value {
+    let IncompleteBarrier { path, deps, evidence, has_lake, .. } = barrier;
+    let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
+    // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
+    let line = |verb: &str, path: &str| format!("lean-beam {verb} {}", Value::from(path));
+    // In the order in which it works: a refresh reads artifacts, and builds what lacks them. Lake's own build is the last resort.
+    let mut plan: Vec<String> = save_deps.iter().map(|dep| line("save", dep)).collect();
+    plan.push(line("refresh", path));
+    if *has_lake {
+        plan.push("lake build".to_owned());
+    }
+    json!({
+        "targetPath": path,
+        "staleDirectDeps": deps,
+        "saveDeps": save_deps,
+        "completionBlockingDiagnostics": evidence,
+        "recoveryPlan": plan,
+    })
+}
