@@ -154,6 +154,8 @@ pub struct ClientArgs {
 pub struct McpArgs {
     /// `--lean-cmd`
     pub lean_cmd: Option<ToolchainWish>,
+    /// `--goals`: how goals are shown where a call does not say.
+    pub goals: Option<String>,
     /// `--self-check`: check instead of serving.
     pub self_check: Option<Utf8PathBuf>,
     /// `--version`: say it instead of serving.

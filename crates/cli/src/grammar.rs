@@ -25,7 +25,8 @@ const ALL_DIAGNOSTICS: &str = "--diagnostic-scope=all";
 /// Usage of the MCP server's variables.
 const MCP_VARIABLES: &str = "\
 Environment:
-  LEAN_BEAM_MCP_MAX_OUTPUT_BYTES       limit of one result in bytes; what is larger is cut, and the cut is stated
+  BEAM_MCP_GOALS                       the same as --goals
+  LEAN_BEAM_MCP_MAX_OUTPUT_BYTES       limit of a result where a call does not say (default 65536); the rest is cut, and said to be
   LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS  limit of each phase of the self-check (default 120000)
   LEAN_BEAM_MCP_TRACE                  1, or a filter such as beam_mcp=trace: traces on stderr";
 
@@ -145,6 +146,12 @@ pub fn mcp(name: &'static str) -> Grammar {
                 .long("lean-cmd")
                 .value_name("CMD")
                 .help("The Lean of every project: auto (default), embedded, or the path of a lean; also BEAM_TOOLCHAIN"),
+        )
+        .arg(
+            Arg::new("goals")
+                .long("goals")
+                .value_name("FORM")
+                .help("How goals are shown where a call does not say: json (default), or text, which costs fewer tokens"),
         )
         .arg(path_option("self-check", "FILE").help(
             "Start a server, sync FILE of the project in the current directory, say whether all is well, and end",
@@ -457,6 +464,7 @@ fn backend(matches: &ArgMatches) -> Backend {
 fn mcp_args(matches: &ArgMatches) -> McpArgs {
     McpArgs {
         lean_cmd: matches.get_one::<String>("lean-cmd").map(|word| ToolchainWish::from(word.as_str())),
+        goals: matches.get_one::<String>("goals").cloned(),
         self_check: matches.get_one::<Utf8PathBuf>("self-check").cloned(),
         version: matches.get_flag("version"),
     }

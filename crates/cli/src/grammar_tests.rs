@@ -330,16 +330,14 @@ fn arguments_of_the_mcp_server() {
             assert!(meaning(parse(split(&format!("mcp {line}")), Tool::Beam)).starts_with("Mcp("), "{line}");
         }
     };
-    check("", &expect!["Mcp(McpArgs { lean_cmd: None, self_check: None, version: false })"]);
+    check("", &expect!["Mcp(McpArgs { lean_cmd: None, goals: None, self_check: None, version: false })"]);
     check(
         "--lean-cmd embedded",
-        &expect!["Mcp(McpArgs { lean_cmd: Some(Embedded), self_check: None, version: false })"],
+        &expect!["Mcp(McpArgs { lean_cmd: Some(Embedded), goals: None, self_check: None, version: false })"],
     );
     check(
         "--lean-cmd=/opt/lean/bin/lean --self-check A.lean",
-        &expect![[
-            r#"Mcp(McpArgs { lean_cmd: Some(Lean("/opt/lean/bin/lean")), self_check: Some("A.lean"), version: false })"#
-        ]],
+        &expect![[r#"Mcp(McpArgs { lean_cmd: Some(Lean("/opt/lean/bin/lean")), goals: None, self_check: Some("A.lean"), version: false })"#]],
     );
     let version = meaning(parse(split("--nope --version"), Tool::Mcp));
     assert!(version.contains("version: true"), "{version}");

@@ -30,27 +30,36 @@ pub fn run(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
         ctx.globals.toolchain = Some(word.clone());
     }
     match &args.self_check {
-        Some(file) => check(&ctx, args.lean_cmd.is_some(), file.as_str()),
-        None => serve(&ctx),
+        Some(file) => check(&ctx, args, file.as_str()),
+        None => serve(&ctx, args),
     }
 }
 
-fn check(ctx: &Context, chosen: bool, file: &str) -> Result<Ending, CliError> {
+fn check(ctx: &Context, args: &McpArgs, file: &str) -> Result<Ending, CliError> {
     let limit = self_check::limit(ctx.env.var(self_check::LIMIT_VARIABLE)).map_err(CliError::Value)?;
     let root = AbsPath::canonical(&ctx.cwd)
         .map_err(|source| CliError::RootDoesNotResolve { path: ctx.cwd.as_path().to_owned(), source })?;
     let program = std::env::current_exe()
         .map_err(|source| CliError::System { what: "cannot find this program's own file", source })?;
-    let flags = if chosen { vec!["--lean-cmd".into(), ctx.choice_text().into()] } else { Vec::new() };
+    let mut flags = Vec::new();
+    if args.lean_cmd.is_some() {
+        flags.extend(["--lean-cmd".into(), ctx.choice_text().into()]);
+    }
+    if let Some(form) = &args.goals {
+        flags.extend(["--goals".into(), form.into()]);
+    }
     let passed = SelfCheck { program, args: flags, root, file: file.to_owned(), limit }.run().map_err(Box::new)?;
     ui::answer(&passed)?;
     Ok(Ending::Done)
 }
 
-fn serve(ctx: &Context) -> Result<Ending, CliError> {
+fn serve(ctx: &Context, args: &McpArgs) -> Result<Ending, CliError> {
     trace(ctx);
     let mut options =
         Options::from_vars(|name| ctx.env.var(name).map(str::to_owned)).map_err(|e| CliError::Value(e.to_string()))?;
+    if let Some(form) = &args.goals {
+        options.set_goals("--goals", form).map_err(|e| CliError::Value(e.to_string()))?;
+    }
     let stop = CancelToken::new();
     options.stop = stop.clone();
     let mut settings = EngineSettings::new(ctx.env.clone());

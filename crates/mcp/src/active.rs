@@ -5,7 +5,7 @@
 //! is inert, so an id that is used again is another request to everyone.
 //!
 //! The client sees the terminal frame a moment before we know that it is flushed, and may use the id again at once. So there is a
-//! third standing between owned and free, [`Standing::Leaving`]: the frame is being written, and whoever reads the id waits for the end
+//! third state between owned and free, [`IdState::Leaving`]: the frame is being written, and whoever reads the id waits for the end
 //! of that instead of taking the new request for a repetition.
 
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ struct Owner {
 
 /// How an id stands when a message under it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum IdState {
     /// Nobody has it.
     Free,
     /// It is owned, and no terminal frame is on its way yet.
@@ -80,33 +80,33 @@ pub(crate) enum Standing {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct IdTable {
     owners: HashMap<IdKey, Owner>,
     serial: u64,
 }
 
 /// The table of owned ids. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Active(Arc<Inner>);
+pub(crate) struct Active(Arc<SharedIds>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    table: Mutex<Table>,
+struct SharedIds {
+    table: Mutex<IdTable>,
     /// Some lease has ended.
     ended: Notify,
 }
 
 impl Active {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, IdTable> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How the id stands now.
-    pub(crate) fn standing(&self, key: &IdKey) -> Standing {
+    pub(crate) fn state(&self, key: &IdKey) -> IdState {
         match self.table().owners.get(key) {
-            None => Standing::Free,
-            Some(owner) if owner.leaving => Standing::Leaving,
-            Some(_) => Standing::Owned,
+            None => IdState::Free,
+            Some(owner) if owner.leaving => IdState::Leaving,
+            Some(_) => IdState::Owned,
         }
     }
 
@@ -115,10 +115,10 @@ impl Active {
         loop {
             // Registered before looking, so that no end is missed in between.
             let ended = self.0.ended.notified();
-            match self.standing(key) {
-                Standing::Free => return false,
-                Standing::Owned => return true,
-                Standing::Leaving => ended.await,
+            match self.state(key) {
+                IdState::Free => return false,
+                IdState::Owned => return true,
+                IdState::Leaving => ended.await,
             }
         }
     }
@@ -195,11 +195,11 @@ mod tests {
         let lease = active.own(key("a"), Some(call.clone()), None);
         assert!(call.answer());
         assert!(!active.cancel(&key("a")), "the answer was first");
-        assert_eq!(active.standing(&key("a")), Standing::Owned, "until the answer is flushed");
+        assert_eq!(active.state(&key("a")), IdState::Owned, "until the answer is flushed");
         lease.leaving();
-        assert_eq!(active.standing(&key("a")), Standing::Leaving);
+        assert_eq!(active.state(&key("a")), IdState::Leaving);
         drop(lease);
-        assert_eq!(active.standing(&key("a")), Standing::Free);
+        assert_eq!(active.state(&key("a")), IdState::Free);
 
         let call = Arc::new(CallState::default());
         let old = active.own(key("a"), Some(call.clone()), None);
@@ -209,10 +209,10 @@ mod tests {
         let new = active.own(key("a"), None, None);
         old.leaving();
         drop(old);
-        assert_eq!(active.standing(&key("a")), Standing::Owned, "the old lease is inert");
+        assert_eq!(active.state(&key("a")), IdState::Owned, "the old lease is inert");
         assert!(!active.cancel(&key("a")), "not everything can be cancelled");
         drop(new);
-        assert_eq!(active.standing(&key("a")), Standing::Free);
+        assert_eq!(active.state(&key("a")), IdState::Free);
     }
 
     /// The client has the answer, we do not know yet that it has: its next request under the id is not a repetition.

@@ -11,25 +11,27 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::active::{CallState, Lease};
-use crate::fault::Fault;
 use crate::feedback;
 use crate::fence::Ticket;
 use crate::outbox::Outbox;
 use crate::protocol::ToolCall;
 use crate::reply;
-use crate::report::{About, Reporter};
+use crate::report::{CallSubject, Reporter};
+use crate::rpc_error::RpcError;
 use crate::service::Service;
-use crate::tools::{self, Call, Decoded, DropTarget, Kind, Limits, Tool, ToolOutput};
+use crate::tools::{self, DecodedCall, Defaults, DropTarget, OperationCall, OutputLimits, Tool, ToolKind, ToolOutput};
 
 /// Events of one request that may stand between the broker and the reporter.
 const EVENTS: usize = 64;
 
 /// What all calls of a stream share.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared<S> {
+pub(crate) struct CallContext<S> {
     pub(crate) service: S,
     pub(crate) outbox: Outbox,
-    pub(crate) limits: Limits,
+    pub(crate) limits: OutputLimits,
+    /// What the server's owner wants where a call says nothing.
+    pub(crate) defaults: Arc<Defaults>,
     pub(crate) status_delay: Duration,
     /// Calls that may be at work at once. Held until the answer is in the outbox, so answers that wait for room are bounded too.
     pub(crate) at_work: Arc<Semaphore>,
@@ -37,7 +39,7 @@ pub(crate) struct Shared<S> {
 
 /// An admitted call.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedCall {
     pub(crate) call: ToolCall,
     pub(crate) state: Arc<CallState>,
     pub(crate) ticket: Ticket,
@@ -45,14 +47,14 @@ pub(crate) struct Admitted {
 }
 
 /// Runs a call to its one end.
-pub(crate) async fn run<S: Service>(shared: Shared<S>, admitted: Admitted) {
-    let Admitted { call, state, ticket, lease } = admitted;
-    let (id, era) = (call.id.clone(), call.era);
+pub(crate) async fn run<S: Service>(context: CallContext<S>, admitted: AdmittedCall) {
+    let AdmittedCall { call, state, ticket, lease } = admitted;
+    let (id, revision) = (call.id.clone(), call.revision);
     let ticket = Arc::new(ticket);
-    let outbox = shared.outbox.clone();
+    let outbox = context.outbox.clone();
     // A task of its own: a panic becomes this call's answer. It holds the ticket too, so that a cancelled call keeps an eviction
     // waiting until it is really gone.
-    let work = tokio::spawn(work(shared, call, state.clone(), Arc::clone(&ticket)));
+    let work = tokio::spawn(work(context, call, state.clone(), Arc::clone(&ticket)));
     let outcome = tokio::select! {
         biased;
         // Dropping the handle aborts the work, and with it exactly the broker admission that the work holds.
@@ -61,99 +63,103 @@ pub(crate) async fn run<S: Service>(shared: Shared<S>, admitted: Admitted) {
     };
     let (outcome, _at_work) = match outcome {
         Ok((outcome, at_work)) => (outcome, at_work),
-        Err(e) => (Err(Fault::Defect(panic_text(e))), None),
+        Err(e) => (Err(RpcError::Defect(panic_text(e))), None),
     };
     if !state.answer() {
         return;
     }
     let line = match outcome {
-        Ok(output) => reply::call(&id, era, &output),
-        Err(fault) => reply::fault(Some(&id), &fault),
+        Ok(output) => reply::call(&id, revision, &output),
+        Err(error) => reply::error(Some(&id), &error),
     };
     // If the client is gone, the server ends; there is nobody to answer.
     let _gone = outbox.end(line, Some(lease)).await;
     drop(ticket);
 }
 
-type Outcome = Result<ToolOutput, Fault>;
+type Outcome = Result<ToolOutput, RpcError>;
 type AtWork = Option<tokio::sync::OwnedSemaphorePermit>;
 
 async fn work<S: Service>(
-    shared: Shared<S>,
+    context: CallContext<S>,
     call: ToolCall,
     state: Arc<CallState>,
     ticket: Arc<Ticket>,
 ) -> (Outcome, AtWork) {
-    let ToolCall { id, tool, arguments, token, era: _, log } = call;
+    let ToolCall { id, tool, arguments, token, revision: _, log } = call;
     let path =
-        arguments.get("path").and_then(Value::as_str).filter(|_| tool.kind == Kind::Operation).map(str::to_owned);
-    let about = About { id, tool, path, token, log };
-    let mut reporter = Reporter::new(about, state, shared.outbox.clone(), shared.status_delay);
-    if tool.kind == Kind::DropWorkspace {
-        return (evict(&shared, tool, arguments, &mut reporter, &ticket).await, None);
+        arguments.get("path").and_then(Value::as_str).filter(|_| tool.kind == ToolKind::Operation).map(str::to_owned);
+    let about = CallSubject { id, tool, path, token, log };
+    let mut reporter = Reporter::new(about, state, context.outbox.clone(), context.status_delay);
+    if tool.kind == ToolKind::DropWorkspace {
+        return (evict(&context, tool, arguments, &mut reporter, &ticket).await, None);
     }
     reporter.watch(ticket.turn()).await;
-    let at_work = reporter.watch(Arc::clone(&shared.at_work).acquire_owned()).await.ok();
-    (dispatch(&shared, tool, arguments, &mut reporter).await, at_work)
+    let at_work = reporter.watch(Arc::clone(&context.at_work).acquire_owned()).await.ok();
+    (dispatch(&context, tool, arguments, &mut reporter).await, at_work)
 }
 
 async fn dispatch<S: Service>(
-    shared: &Shared<S>,
+    context: &CallContext<S>,
     tool: &'static Tool,
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
 ) -> Outcome {
-    match tools::decode(tool, arguments) {
+    match tools::decode(tool, arguments, &context.defaults, &context.limits) {
         Err(e) => Ok(e.into()),
-        Ok(Decoded::Version) => {
-            let structured = tools::version_object(shared.service.has_runtime());
+        Ok(DecodedCall::Version) => {
+            let structured = tools::version_object(context.service.has_runtime());
             Ok(ToolOutput { structured, is_error: false })
         }
-        Ok(Decoded::Stats) => {
+        Ok(DecodedCall::Stats) => {
             // Before there is a runtime there is nothing that counts, not even time.
-            let stats = if shared.service.has_runtime() { shared.service.stats(None).await } else { None };
-            Ok(tools::stats(stats, &shared.limits))
+            let stats = if context.service.has_runtime() { context.service.stats(None).await } else { None };
+            Ok(tools::stats(stats, &context.limits))
         }
-        Ok(Decoded::Feedback(call)) => Ok(feedback::report(&shared.service, *call, &shared.limits, reporter).await),
-        Ok(Decoded::Operation(call)) => operation(shared, tool, &call, reporter).await,
+        Ok(DecodedCall::Feedback(call)) => {
+            Ok(feedback::report(&context.service, *call, &context.limits, reporter).await)
+        }
+        Ok(DecodedCall::Operation(call)) => operation(context, tool, &call, reporter).await,
         // A drop goes its own way before it gets here.
-        Ok(Decoded::Drop(target)) => Ok(tools::dropped(&target, &shared.service.drop_workspace(&target.id()).await)),
+        Ok(DecodedCall::Drop(target)) => {
+            Ok(tools::dropped(&target, &context.service.drop_workspace(&target.id()).await))
+        }
     }
 }
 
 /// An eviction says that it prepares before it waits for the calls before it.
 async fn evict<S: Service>(
-    shared: &Shared<S>,
+    context: &CallContext<S>,
     tool: &'static Tool,
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
     ticket: &Ticket,
 ) -> Outcome {
-    let target: DropTarget = match tools::decode(tool, arguments) {
-        Ok(Decoded::Drop(target)) => target,
-        Ok(_) => return Err(Fault::Defect(format!("{} was read as another tool", tool.name))),
+    let target: DropTarget = match tools::decode(tool, arguments, &context.defaults, &context.limits) {
+        Ok(DecodedCall::Drop(target)) => target,
+        Ok(_) => return Err(RpcError::Defect(format!("{} was read as another tool", tool.name))),
         Err(e) => return Ok(e.into()),
     };
     reporter.preparing("preparing workspace eviction").await;
     reporter.watch(ticket.turn()).await;
-    let dropped = reporter.watch(shared.service.drop_workspace(&target.id())).await;
+    let dropped = reporter.watch(context.service.drop_workspace(&target.id())).await;
     Ok(tools::dropped(&target, &dropped))
 }
 
 async fn operation<S: Service>(
-    shared: &Shared<S>,
+    context: &CallContext<S>,
     tool: &'static Tool,
-    call: &Call,
+    call: &OperationCall,
     reporter: &mut Reporter,
 ) -> Outcome {
     reporter.preparing("preparing the Lean workspace").await;
     let id = call.workspace.id();
     let root = call.workspace.root.clone();
-    shared.service.open_workspace(&id, root).map_err(|e| Fault::SetUp(e.message))?;
-    reporter.watch(shared.service.set_up(&id)).await.map_err(Fault::SetUp)?;
+    context.service.open_workspace(&id, root).map_err(|e| RpcError::SetUp(e.message))?;
+    reporter.watch(context.service.set_up(&id)).await.map_err(RpcError::SetUp)?;
     let (events, seen) = mpsc::channel(EVENTS);
-    let response = reporter.drive(shared.service.run(Ok(call.request.clone()), events), seen).await;
-    Ok(tools::project(tool, call, response, &shared.limits))
+    let response = reporter.drive(context.service.run(Ok(call.request.clone()), events), seen).await;
+    Ok(tools::project(tool, call, response))
 }
 
 fn panic_text(e: tokio::task::JoinError) -> String {

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::fault::Fault;
 use crate::id::Id;
+use crate::rpc_error::RpcError;
 
 /// A well-formed message.
 #[derive(Debug)]
@@ -31,22 +31,22 @@ pub(crate) enum Inbound {
 
 /// A message that is none, with the id to answer under where one could be read.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedMessage {
     /// The id.
     pub(crate) id: Option<Id>,
     /// Why.
-    pub(crate) fault: Fault,
+    pub(crate) error: RpcError,
 }
 
 /// What a line holds.
-pub(crate) type Message = Result<Inbound, Refused>;
+pub(crate) type Message = Result<Inbound, RefusedMessage>;
 
 /// The id that a message is answered under, where there is one.
 pub(crate) fn id_of(message: &Message) -> Option<&Id> {
     match message {
         Ok(Inbound::Request { id, .. }) => Some(id),
         Ok(Inbound::Notification { .. }) => None,
-        Err(Refused { id, .. }) => id.as_ref(),
+        Err(RefusedMessage { id, .. }) => id.as_ref(),
     }
 }
 
@@ -97,10 +97,10 @@ fn has_twins(members: &[(String, Box<RawValue>)]) -> bool {
 
 /// Reads a line without its terminator.
 pub(crate) fn parse(line: &[u8]) -> Message {
-    let nameless = |fault| Refused { id: None, fault };
-    let text = std::str::from_utf8(line).map_err(|e| nameless(Fault::NotJson(e.to_string())))?;
-    let raw: &RawValue = serde_json::from_str(text).map_err(|e| nameless(Fault::NotJson(e.to_string())))?;
-    let bad = |id: Option<Id>, why: String| Refused { id, fault: Fault::Envelope(why) };
+    let nameless = |error| RefusedMessage { id: None, error };
+    let text = std::str::from_utf8(line).map_err(|e| nameless(RpcError::NotJson(e.to_string())))?;
+    let raw: &RawValue = serde_json::from_str(text).map_err(|e| nameless(RpcError::NotJson(e.to_string())))?;
+    let bad = |id: Option<Id>, why: String| RefusedMessage { id, error: RpcError::Envelope(why) };
     if !raw.get().starts_with('{') {
         return Err(bad(None, "the line must hold one JSON object; batches are not served".into()));
     }
@@ -166,14 +166,14 @@ impl Params {
     }
 
     /// Checks that there are no other members than these, and that `_meta`, where it is one of them, is an object.
-    pub(crate) fn only(&self, allowed: &[&str]) -> Result<(), Fault> {
+    pub(crate) fn only(&self, allowed: &[&str]) -> Result<(), RpcError> {
         match self {
             Self::Absent => Ok(()),
-            Self::Broken(why) => Err(Fault::Params((*why).to_owned())),
+            Self::Broken(why) => Err(RpcError::Params((*why).to_owned())),
             Self::Object(members) => match members.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
                 Some((name, _)) => {
                     let shown: String = name.chars().take(60).collect();
-                    Err(Fault::Params(format!(
+                    Err(RpcError::Params(format!(
                         "undeclared parameter `{shown}`; this method takes {}",
                         allowed.join(", ")
                     )))
@@ -193,7 +193,7 @@ mod tests {
         let text = match parse(line.as_bytes()) {
             Ok(Inbound::Request { id, method, .. }) => format!("request {id:?} {method}"),
             Ok(Inbound::Notification { method, .. }) => format!("notification {method}"),
-            Err(Refused { id, fault }) => format!("{id:?} {fault}"),
+            Err(RefusedMessage { id, error }) => format!("{id:?} {error}"),
         };
         expect.assert_eq(&text);
     }

@@ -4,16 +4,16 @@
 
 use crate::report::Reporter;
 use crate::service::Service;
-use crate::tools::{FeedbackCall, Known, Limits, ToolError, ToolOutput};
+use crate::tools::{FeedbackCall, OutputLimits, RuntimeContext, ToolError, ToolOutput};
 
 /// Makes the report.
 pub(crate) async fn report<S: Service>(
     service: &S,
     call: FeedbackCall,
-    limits: &Limits,
+    limits: &OutputLimits,
     reporter: &mut Reporter,
 ) -> ToolOutput {
-    let mut known = Known { runtime_active: service.has_runtime(), ..Known::default() };
+    let mut known = RuntimeContext { runtime_active: service.has_runtime(), ..RuntimeContext::default() };
     if call.confidential() {
         reporter.preparing("preparing a confidential report").await;
     } else {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// What a ticket is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub(crate) enum TicketKind {
     /// May overlap with other calls.
     Call,
     /// Everything before it ends first, everything after it waits.
@@ -18,41 +18,41 @@ pub(crate) enum Passage {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TicketQueue {
     next: u64,
-    live: BTreeMap<u64, Passage>,
+    live: BTreeMap<u64, TicketKind>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<TicketQueue>,
     changed: Notify,
 }
 
 /// The fence of a stream. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fence(Arc<Inner>);
+pub(crate) struct Fence(Arc<SharedQueue>);
 
 /// A place in the order.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     fence: Fence,
     number: u64,
-    passage: Passage,
+    kind: TicketKind,
 }
 
 impl Fence {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, TicketQueue> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the next place. Called in the order of the stream.
-    pub(crate) fn ticket(&self, passage: Passage) -> Ticket {
+    pub(crate) fn ticket(&self, kind: TicketKind) -> Ticket {
         let mut queue = self.queue();
         let number = queue.next;
         queue.next += 1;
-        queue.live.insert(number, passage);
-        Ticket { fence: self.clone(), number, passage }
+        queue.live.insert(number, kind);
+        Ticket { fence: self.clone(), number, kind }
     }
 }
 
@@ -72,9 +72,9 @@ impl Ticket {
     fn is_next(&self) -> bool {
         let queue = self.fence.queue();
         let mut before = queue.live.range(..self.number);
-        match self.passage {
-            Passage::Call => !before.any(|(_, passage)| *passage == Passage::Eviction),
-            Passage::Eviction => before.next().is_none(),
+        match self.kind {
+            TicketKind::Call => !before.any(|(_, kind)| *kind == TicketKind::Eviction),
+            TicketKind::Eviction => before.next().is_none(),
         }
     }
 }
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn an_eviction_is_a_full_fence() {
         let fence = Fence::default();
-        let [a, b] = [(); 2].map(|()| fence.ticket(Passage::Call));
-        let first = fence.ticket(Passage::Eviction);
-        let second = fence.ticket(Passage::Eviction);
-        let late = fence.ticket(Passage::Call);
+        let [a, b] = [(); 2].map(|()| fence.ticket(TicketKind::Call));
+        let first = fence.ticket(TicketKind::Eviction);
+        let second = fence.ticket(TicketKind::Eviction);
+        let late = fence.ticket(TicketKind::Call);
         assert!(passes(&a) && passes(&b));
         assert!(!passes(&first) && !passes(&second) && !passes(&late));
         drop(a);
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn an_eviction_that_gives_up_lets_the_later_ones_keep_their_order() {
         let fence = Fence::default();
-        let slow = fence.ticket(Passage::Call);
-        let given_up = fence.ticket(Passage::Eviction);
-        let call = fence.ticket(Passage::Call);
-        let eviction = fence.ticket(Passage::Eviction);
+        let slow = fence.ticket(TicketKind::Call);
+        let given_up = fence.ticket(TicketKind::Eviction);
+        let call = fence.ticket(TicketKind::Call);
+        let eviction = fence.ticket(TicketKind::Eviction);
         drop(given_up);
         assert!(passes(&call), "nothing was evicted, so nothing is to be waited for");
         drop(call);
@@ -131,8 +131,8 @@ mod tests {
     #[tokio::test]
     async fn a_waiting_ticket_is_woken() {
         let fence = Fence::default();
-        let call = fence.ticket(Passage::Call);
-        let eviction = fence.ticket(Passage::Eviction);
+        let call = fence.ticket(TicketKind::Call);
+        let eviction = fence.ticket(TicketKind::Eviction);
         let waiting = tokio::spawn(async move { eviction.turn().await });
         tokio::task::yield_now().await;
         drop(call);

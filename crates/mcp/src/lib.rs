@@ -3,11 +3,11 @@
 //! Must never hold workspace state in the protocol layer, and never print: the streams are the caller's.
 //!
 //! ```text
-//! stdin ─► lines ─► envelope ─► protocol ─┬─ answer ───────────────► outbox ─► stdout
-//!                                         ├─ cancel ─► active           ▲
-//!                                         └─ call ──► fence ─► call ────┤
-//!                                                     tools ◄──┤        │
-//!                                                    service ◄─┴─► report
+//! stdin ─► lines ─► envelope ─► intake ─► protocol ─┬─ answer ───────────────► outbox ─► stdout
+//!                                 │                 ├─ cancel ─► active           ▲
+//!                                 └─ cancel ─► active └─ call ──► fence ─► call ──┤
+//!                                                               tools ◄──┤        │
+//!                                                              service ◄─┴─► report
 //! ```
 //!
 //! Invariants:
@@ -16,14 +16,15 @@
 //! * **M3** request metadata is not kept.
 //! * **M4** no reply after an honoured cancel.
 //! * **M5** stdin EOF cancels and drains admitted work; the process and its children are gone within two seconds.
+//! * **M6** neither taken places nor answers that nobody reads hold up a cancellation or the end of stdin.
 
 mod active;
 mod call;
 mod envelope;
-mod fault;
 mod feedback;
 mod fence;
 mod id;
+mod intake;
 mod level;
 mod lines;
 mod meta;
@@ -31,6 +32,7 @@ mod outbox;
 mod protocol;
 mod reply;
 mod report;
+mod rpc_error;
 pub mod self_check;
 mod server;
 mod service;
@@ -38,4 +40,4 @@ mod tools;
 
 pub use server::{BadVariable, ExitReason, Options, serve};
 pub use service::Service;
-pub use tools::{PREFERRED_REVISION, SERVER_NAME};
+pub use tools::{Defaults, PREFERRED_REVISION, SERVER_NAME};

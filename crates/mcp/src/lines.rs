@@ -9,7 +9,7 @@ pub(crate) const LINE_CAP: usize = 32 * 1024 * 1024;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum InputLine {
     /// A line without its end, or what stood before the end of the stream.
     Line(Vec<u8>),
     /// A line that was longer than the cap.
@@ -19,15 +19,15 @@ pub(crate) enum Read {
 }
 
 /// Reads the next line.
-pub(crate) async fn next(r: &mut (impl AsyncBufRead + Unpin), cap: usize) -> io::Result<Read> {
+pub(crate) async fn next(r: &mut (impl AsyncBufRead + Unpin), cap: usize) -> io::Result<InputLine> {
     let (mut line, mut too_long) = (Vec::new(), false);
     loop {
         let chunk = r.fill_buf().await?;
         if chunk.is_empty() {
             return Ok(match (line.is_empty(), too_long) {
-                (_, true) => Read::TooLong,
-                (true, false) => Read::End,
-                (false, false) => Read::Line(line),
+                (_, true) => InputLine::TooLong,
+                (true, false) => InputLine::End,
+                (false, false) => InputLine::Line(line),
             });
         }
         let end = chunk.iter().position(|b| *b == b'\n');
@@ -41,12 +41,12 @@ pub(crate) async fn next(r: &mut (impl AsyncBufRead + Unpin), cap: usize) -> io:
         r.consume(end.map_or(part, |n| n + 1));
         if end.is_some() {
             if too_long {
-                return Ok(Read::TooLong);
+                return Ok(InputLine::TooLong);
             }
             if line.last() == Some(&b'\r') {
                 line.pop();
             }
-            return Ok(Read::Line(line));
+            return Ok(InputLine::Line(line));
         }
     }
 }
@@ -64,16 +64,16 @@ mod tests {
             let mut got = Vec::new();
             loop {
                 let read = next(&mut r, 10).await.unwrap();
-                let end = read == Read::End;
+                let end = read == InputLine::End;
                 got.push(read);
                 if end {
                     break;
                 }
             }
-            let line = |s: &str| Read::Line(s.as_bytes().to_vec());
+            let line = |s: &str| InputLine::Line(s.as_bytes().to_vec());
             assert_eq!(
                 got,
-                [line("a"), line(""), Read::TooLong, line("b"), Read::TooLong, line("rest"), Read::End],
+                [line("a"), line(""), InputLine::TooLong, line("b"), InputLine::TooLong, line("rest"), InputLine::End],
                 "{capacity}"
             );
         }

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::envelope::{Params, members};
-use crate::fault::{Fault, MODERN};
 use crate::level::Level;
+use crate::rpc_error::{MODERN, RpcError};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -32,7 +32,7 @@ pub(crate) enum Meta {
 
 /// What a call wants to be told while it runs.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct RequestOptions {
     /// Progress goes out under this token, as spelled.
     pub(crate) token: Option<Box<RawValue>>,
     /// Logs from this level on; only modern requests say so.
@@ -60,44 +60,45 @@ impl Meta {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<Option<T>, Fault> {
+    fn typed<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<Option<T>, RpcError> {
         self.get(name)
             .map(|raw| {
-                serde_json::from_str(raw.get()).map_err(|_| Fault::Params(format!("_meta[\"{name}\"] must be {what}")))
+                serde_json::from_str(raw.get())
+                    .map_err(|_| RpcError::Params(format!("_meta[\"{name}\"] must be {what}")))
             })
             .transpose()
     }
 
-    fn required<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<T, Fault> {
-        self.typed(name, what)?.ok_or_else(|| Fault::Params(format!("_meta[\"{name}\"] is missing; {MISSING}")))
+    fn required<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<T, RpcError> {
+        self.typed(name, what)?.ok_or_else(|| RpcError::Params(format!("_meta[\"{name}\"] is missing; {MISSING}")))
     }
 
     /// Checks the metadata of a modern request: complete, well typed, and of the version that is served; in this order.
-    pub(crate) fn check_modern(&self) -> Result<(), Fault> {
+    pub(crate) fn check_modern(&self) -> Result<(), RpcError> {
         let version: String = self.required(VERSION, "a string")?;
         let _open: Map<String, Value> = self.required(CAPABILITIES, "an object")?;
         if let Some(client) = self.typed::<Map<String, Value>>(CLIENT, "an object")? {
-            check_identity(&client).map_err(|why| Fault::Params(format!("_meta[\"{CLIENT}\"]: {why}")))?;
+            check_identity(&client).map_err(|why| RpcError::Params(format!("_meta[\"{CLIENT}\"]: {why}")))?;
         }
         self.log_level()?;
-        if version == MODERN { Ok(()) } else { Err(Fault::Version(version)) }
+        if version == MODERN { Ok(()) } else { Err(RpcError::Version(version)) }
     }
 
-    fn log_level(&self) -> Result<Option<Level>, Fault> {
+    fn log_level(&self) -> Result<Option<Level>, RpcError> {
         self.typed(LOG_LEVEL, "one of debug, info, notice, warning, error, critical, alert, emergency")
     }
 
     /// What both families have in common: an object, and a token that is one.
-    pub(crate) fn wishes(&self) -> Result<Wishes, Fault> {
+    pub(crate) fn options(&self) -> Result<RequestOptions, RpcError> {
         if matches!(self, Self::Broken) {
-            return Err(Fault::Params("`_meta` must be an object without repeated members".to_owned()));
+            return Err(RpcError::Params("`_meta` must be an object without repeated members".to_owned()));
         }
         let token = self.get("progressToken");
         if token.is_some_and(|raw| !raw.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
         {
-            return Err(Fault::Params("_meta.progressToken must be a string or a number".to_owned()));
+            return Err(RpcError::Params("_meta.progressToken must be a string or a number".to_owned()));
         }
-        Ok(Wishes { token: token.map(ToOwned::to_owned), log_level: self.log_level()? })
+        Ok(RequestOptions { token: token.map(ToOwned::to_owned), log_level: self.log_level()? })
     }
 }
 

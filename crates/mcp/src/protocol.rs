@@ -15,12 +15,15 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::envelope::{Inbound, Message, Params, Refused};
-use crate::fault::Fault;
+use crate::envelope::{Inbound, Message, Params, RefusedMessage};
 use crate::id::{Id, IdKey};
 use crate::level::{Level, LogGate, SharedLevel};
-use crate::meta::{MISSING, Meta, Wishes, check_identity};
+use crate::meta::{MISSING, Meta, RequestOptions, check_identity};
+use crate::rpc_error::RpcError;
 use crate::tools::{Tool, find};
+
+/// Method of a cancellation.
+pub(crate) const CANCELLED: &str = "notifications/cancelled";
 
 /// Which protocol the stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,7 @@ enum Family {
 
 /// Shape of the results of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
+pub(crate) enum Revision {
     /// Stamped with result type and server identity.
     Modern,
     /// Bare.
@@ -45,11 +48,11 @@ pub(crate) enum Era {
 /// What to do about a message.
 #[derive(Debug)]
 #[must_use]
-pub(crate) enum Step {
+pub(crate) enum Decision {
     /// Nothing.
     Silence,
     /// Answer at once.
-    Answer(Answer),
+    Answer(ImmediateAnswer),
     /// Run a tool.
     Call(Box<ToolCall>),
     /// Cancel the call with this id, if there is one.
@@ -58,22 +61,22 @@ pub(crate) enum Step {
 
 /// An answer that needs no work.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ImmediateAnswer {
     /// Under this id; `None` where none could be read.
     pub(crate) id: Option<Id>,
     /// What.
-    pub(crate) outcome: Result<Fact, Fault>,
+    pub(crate) outcome: Result<FixedResult, RpcError>,
 }
 
 /// Results that depend on nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum FixedResult {
     /// The answer to `initialize`.
     Initialized,
     /// The answer to `server/discover`.
     Discovery,
     /// The answer to `tools/list`.
-    Tools(Era),
+    Tools(Revision),
     /// The answer to `ping` and `logging/setLevel`.
     Empty,
 }
@@ -90,7 +93,7 @@ pub(crate) struct ToolCall {
     /// Progress goes out under this token.
     pub(crate) token: Option<Box<RawValue>>,
     /// Shape of the result.
-    pub(crate) era: Era,
+    pub(crate) revision: Revision,
     /// Which logs may go out.
     pub(crate) log: LogGate,
 }
@@ -109,29 +112,29 @@ impl Protocol {
     }
 
     /// Decides about one message. Whether its id is in use is not asked here.
-    pub(crate) fn message(&mut self, message: Message) -> Step {
+    pub(crate) fn message(&mut self, message: Message) -> Decision {
         match message {
             Ok(Inbound::Request { id, method, params }) => match self.request(&method, &params) {
-                Ok(Served::Fact(fact)) => Step::Answer(Answer { id: Some(id), outcome: Ok(fact) }),
-                Ok(Served::Call { era, tool, arguments, wishes }) => {
-                    let log = match era {
-                        Era::Modern => LogGate::Request(wishes.log_level),
-                        Era::Legacy => LogGate::Legacy(self.legacy_level.clone()),
+                Ok(Served::FixedResult(fact)) => Decision::Answer(ImmediateAnswer { id: Some(id), outcome: Ok(fact) }),
+                Ok(Served::Call { revision, tool, arguments, options }) => {
+                    let log = match revision {
+                        Revision::Modern => LogGate::Request(options.log_level),
+                        Revision::Legacy => LogGate::Legacy(self.legacy_level.clone()),
                     };
-                    Step::Call(Box::new(ToolCall { id, tool, arguments, token: wishes.token, era, log }))
+                    Decision::Call(Box::new(ToolCall { id, tool, arguments, token: options.token, revision, log }))
                 }
-                Err(fault) => Step::Answer(Answer { id: Some(id), outcome: Err(fault) }),
+                Err(error) => Decision::Answer(ImmediateAnswer { id: Some(id), outcome: Err(error) }),
             },
             Ok(Inbound::Notification { method, params }) => self.notification(&method, &params),
-            Err(Refused { id, fault }) => Step::Answer(Answer { id, outcome: Err(fault) }),
+            Err(RefusedMessage { id, error }) => Decision::Answer(ImmediateAnswer { id, outcome: Err(error) }),
         }
     }
 
-    fn request(&mut self, method: &str, params: &Params) -> Result<Served, Fault> {
+    fn request(&mut self, method: &str, params: &Params) -> Result<Served, RpcError> {
         let meta = Meta::of(params);
         if method == "server/discover" || meta.is_modern() {
             if matches!(meta, Meta::Broken) {
-                meta.wishes()?;
+                meta.options()?;
             }
             meta.check_modern()?;
             self.modern(method, params, &meta)
@@ -141,143 +144,144 @@ impl Protocol {
     }
 
     /// A request whose metadata is complete and of the served version.
-    fn modern(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, Fault> {
+    fn modern(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, RpcError> {
         if let Family::Legacy { .. } = self.family {
-            return Err(Fault::OutOfPlace(
+            return Err(RpcError::OutOfPlace(
                 "this stream was opened with `initialize` and speaks 2025-11-25; send requests without 2026-07-28 metadata",
             ));
         }
         match method {
             "server/discover" => {
                 params.only(&["_meta"])?;
-                meta.wishes()?;
+                meta.options()?;
                 // Neutral: the client may still choose either family (M2).
-                Ok(Served::Fact(Fact::Discovery))
+                Ok(Served::FixedResult(FixedResult::Discovery))
             }
             "tools/list" => {
                 self.family = Family::Modern;
-                list(params, meta, Era::Modern)
+                list(params, meta, Revision::Modern)
             }
             "tools/call" => {
                 self.family = Family::Modern;
-                call(params, meta, Era::Modern)
+                call(params, meta, Revision::Modern)
             }
-            other => Err(Fault::UnknownMethod(shown(other))),
+            other => Err(RpcError::UnknownMethod(shown(other))),
         }
     }
 
-    fn bare(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, Fault> {
+    fn bare(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, RpcError> {
         match (self.family, method) {
             (Family::Undecided, "initialize") => {
                 check_initialize(params, meta)?;
                 self.family = Family::Legacy { initialized: false };
-                Ok(Served::Fact(Fact::Initialized))
+                Ok(Served::FixedResult(FixedResult::Initialized))
             }
-            (Family::Undecided, _) => Err(Fault::OutOfPlace(
+            (Family::Undecided, _) => Err(RpcError::OutOfPlace(
                 "send `initialize` first (2025-11-25), or put 2026-07-28 metadata into params._meta of every request",
             )),
-            (Family::Modern, "initialize") => Err(Fault::OutOfPlace(
+            (Family::Modern, "initialize") => Err(RpcError::OutOfPlace(
                 "this stream speaks 2026-07-28, which has no `initialize`; every request carries its metadata",
             )),
-            (Family::Modern, _) => Err(Fault::Params(MISSING.to_owned())),
-            (Family::Legacy { .. }, "initialize") => Err(Fault::OutOfPlace("this stream is initialized already")),
+            (Family::Modern, _) => Err(RpcError::Params(MISSING.to_owned())),
+            (Family::Legacy { .. }, "initialize") => Err(RpcError::OutOfPlace("this stream is initialized already")),
             (Family::Legacy { .. }, "ping") => {
                 params.only(&["_meta"])?;
-                meta.wishes()?;
-                Ok(Served::Fact(Fact::Empty))
+                meta.options()?;
+                Ok(Served::FixedResult(FixedResult::Empty))
             }
             (Family::Legacy { .. }, "logging/setLevel") => {
                 self.legacy_level.set(wanted_level(params, meta)?);
-                Ok(Served::Fact(Fact::Empty))
+                Ok(Served::FixedResult(FixedResult::Empty))
             }
             (Family::Legacy { initialized: false }, _) => {
-                Err(Fault::OutOfPlace("send `notifications/initialized` before ordinary requests"))
+                Err(RpcError::OutOfPlace("send `notifications/initialized` before ordinary requests"))
             }
-            (Family::Legacy { initialized: true }, "tools/list") => list(params, meta, Era::Legacy),
-            (Family::Legacy { initialized: true }, "tools/call") => call(params, meta, Era::Legacy),
-            (Family::Legacy { initialized: true }, other) => Err(Fault::UnknownMethod(shown(other))),
+            (Family::Legacy { initialized: true }, "tools/list") => list(params, meta, Revision::Legacy),
+            (Family::Legacy { initialized: true }, "tools/call") => call(params, meta, Revision::Legacy),
+            (Family::Legacy { initialized: true }, other) => Err(RpcError::UnknownMethod(shown(other))),
         }
     }
 
     /// Notifications are never answered; what is wrong with one is a reason to ignore it.
-    fn notification(&mut self, method: &str, params: &Params) -> Step {
+    fn notification(&mut self, method: &str, params: &Params) -> Decision {
         match (self.family, method) {
             (Family::Legacy { initialized: false }, "notifications/initialized") => {
                 if params.only(&["_meta"]).is_ok() && !matches!(Meta::of(params), Meta::Broken) {
                     self.family = Family::Legacy { initialized: true };
                 }
-                Step::Silence
+                Decision::Silence
             }
-            (_, "notifications/cancelled") => cancelled(params).map_or(Step::Silence, Step::Cancel),
-            _ => Step::Silence,
+            (_, CANCELLED) => cancelled(params).map_or(Decision::Silence, Decision::Cancel),
+            _ => Decision::Silence,
         }
     }
 }
 
 /// A request that is served.
 enum Served {
-    Fact(Fact),
-    Call { era: Era, tool: &'static Tool, arguments: Map<String, Value>, wishes: Wishes },
+    FixedResult(FixedResult),
+    Call { revision: Revision, tool: &'static Tool, arguments: Map<String, Value>, options: RequestOptions },
 }
 
 fn shown(method: &str) -> String {
     method.chars().take(60).collect()
 }
 
-fn list(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
+fn list(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcError> {
     params.only(&["cursor", "_meta"])?;
-    meta.wishes()?;
+    meta.options()?;
     if params.get("cursor").is_some() {
-        return Err(Fault::Params(
+        return Err(RpcError::Params(
             "the list has one page, so no cursor is valid; send tools/list without one".to_owned(),
         ));
     }
-    Ok(Served::Fact(Fact::Tools(era)))
+    Ok(Served::FixedResult(FixedResult::Tools(revision)))
 }
 
-fn call(params: &Params, meta: &Meta, era: Era) -> Result<Served, Fault> {
+fn call(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcError> {
     params.only(&["name", "arguments", "_meta", "inputResponses", "requestState"])?;
     if let Some(name) = ["inputResponses", "requestState"].into_iter().find(|name| params.get(name).is_some()) {
-        return Err(Fault::Params(format!(
+        return Err(RpcError::Params(format!(
             "`{name}` continues a call that this server never interrupted: it returns no `input_required` result"
         )));
     }
-    let wishes = meta.wishes()?;
-    let name: String =
-        field(params, "name", "a string")?.ok_or_else(|| Fault::Params("`name` of the tool is missing".to_owned()))?;
+    let options = meta.options()?;
+    let name: String = field(params, "name", "a string")?
+        .ok_or_else(|| RpcError::Params("`name` of the tool is missing".to_owned()))?;
     let arguments = field(params, "arguments", "an object")?.unwrap_or_default();
-    let tool =
-        find(&name).ok_or_else(|| Fault::Params(format!("unknown tool `{}`; tools/list names them", shown(&name))))?;
-    Ok(Served::Call { era, tool, arguments, wishes })
+    let tool = find(&name)
+        .ok_or_else(|| RpcError::Params(format!("unknown tool `{}`; tools/list names them", shown(&name))))?;
+    Ok(Served::Call { revision, tool, arguments, options })
 }
 
-fn field<T: serde::de::DeserializeOwned>(params: &Params, name: &str, what: &str) -> Result<Option<T>, Fault> {
+fn field<T: serde::de::DeserializeOwned>(params: &Params, name: &str, what: &str) -> Result<Option<T>, RpcError> {
     params
         .get(name)
-        .map(|raw| serde_json::from_str(raw.get()).map_err(|_| Fault::Params(format!("`{name}` must be {what}"))))
+        .map(|raw| serde_json::from_str(raw.get()).map_err(|_| RpcError::Params(format!("`{name}` must be {what}"))))
         .transpose()
 }
 
 /// Everything is checked before the state changes. Any proposed version will do: the answer says which one is spoken.
-fn check_initialize(params: &Params, meta: &Meta) -> Result<(), Fault> {
+fn check_initialize(params: &Params, meta: &Meta) -> Result<(), RpcError> {
     params.only(&["protocolVersion", "capabilities", "clientInfo", "_meta"])?;
-    meta.wishes()?;
-    let missing = |name: &str| Fault::Params(format!("initialize: `{name}` is missing"));
+    meta.options()?;
+    let missing = |name: &str| RpcError::Params(format!("initialize: `{name}` is missing"));
     let _proposed: String = field(params, "protocolVersion", "a string")?.ok_or_else(|| missing("protocolVersion"))?;
     let _open: Map<String, Value> =
         field(params, "capabilities", "an object")?.ok_or_else(|| missing("capabilities"))?;
     let client: Map<String, Value> = field(params, "clientInfo", "an object")?.ok_or_else(|| missing("clientInfo"))?;
-    check_identity(&client).map_err(|why| Fault::Params(format!("initialize: clientInfo: {why}")))
+    check_identity(&client).map_err(|why| RpcError::Params(format!("initialize: clientInfo: {why}")))
 }
 
-fn wanted_level(params: &Params, meta: &Meta) -> Result<Level, Fault> {
+fn wanted_level(params: &Params, meta: &Meta) -> Result<Level, RpcError> {
     params.only(&["level", "_meta"])?;
-    meta.wishes()?;
+    meta.options()?;
     field(params, "level", "one of debug, info, notice, warning, error, critical, alert, emergency")?
-        .ok_or_else(|| Fault::Params("logging/setLevel: `level` is missing".to_owned()))
+        .ok_or_else(|| RpcError::Params("logging/setLevel: `level` is missing".to_owned()))
 }
 
-fn cancelled(params: &Params) -> Option<IdKey> {
+/// The id that a cancellation is about; `None` if it is malformed.
+pub(crate) fn cancelled(params: &Params) -> Option<IdKey> {
     params.only(&["requestId", "reason", "_meta"]).ok()?;
     let _why: Option<String> = field(params, "reason", "a string").ok()?;
     if matches!(Meta::of(params), Meta::Broken) {
@@ -324,7 +328,7 @@ mod tests {
         fn any_line_gives_a_step(parts in prop::collection::vec(0..PIECES.len(), 0..14), junk in prop::collection::vec(any::<u8>(), 0..6)) {
             let mut line: Vec<u8> = parts.iter().flat_map(|n| PIECES[*n].bytes()).collect();
             line.extend(junk);
-            if let Step::Answer(answer) = Protocol::new().message(parse(&line)) {
+            if let Decision::Answer(answer) = Protocol::new().message(parse(&line)) {
                 let frame = crate::reply::answer(&answer);
                 prop_assert_eq!(frame.iter().filter(|b| **b == b'\n').count(), 1);
                 prop_assert!(serde_json::from_slice::<Value>(&frame).is_ok());

@@ -5,12 +5,12 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::fault::{ErrorObject, Fault, LEGACY, MODERN};
 use crate::id::Id;
 use crate::level::Level;
 use crate::meta::SERVER;
-use crate::protocol::{Answer, Era, Fact};
-use crate::tools::{self, SERVER_NAME, ToolOutput, VERSION};
+use crate::protocol::{FixedResult, ImmediateAnswer, Revision};
+use crate::rpc_error::{ErrorObject, LEGACY, MODERN, RpcError};
+use crate::tools::{self, INSTRUCTIONS, SERVER_NAME, ToolOutput, VERSION};
 
 /// How long a client may keep what discovery and `tools/list` said, in milliseconds: neither depends on user, workspace or time.
 const TTL_MS: u32 = 3_600_000;
@@ -18,14 +18,11 @@ const TTL_MS: u32 = 3_600_000;
 /// Largest frame we send, in bytes. Clients in use fail above 10 MiB.
 pub(crate) const FRAME_CAP: usize = 10 * 1024 * 1024 - 4096;
 
-const INSTRUCTIONS: &str = "Every Lean tool call names its project: put \"workspace\": {\"root\": \"/absolute/path\"} into the arguments of \
-    each workspace-bound call; nothing is remembered between calls.";
-
 /// One outgoing message with its line end.
-pub(crate) type Line = Vec<u8>;
+pub(crate) type OutputLine = Vec<u8>;
 
 #[derive(Serialize)]
-struct Frame<'a, T: Serialize> {
+struct JsonRpcFrame<'a, T: Serialize> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Id>,
@@ -99,6 +96,7 @@ struct InitializeResult {
     protocol_version: &'static str,
     capabilities: Capabilities,
     server_info: Identity,
+    instructions: &'static str,
 }
 
 #[derive(Serialize)]
@@ -133,73 +131,77 @@ struct Content<'a> {
     text: &'a str,
 }
 
-fn line<T: Serialize>(frame: &Frame<'_, T>) -> Line {
+fn line<T: Serialize>(frame: &JsonRpcFrame<'_, T>) -> OutputLine {
     // Every type in here has string keys and finite numbers.
     let mut line = serde_json::to_vec(frame).unwrap_or_else(|e| unreachable!("frames serialise: {e}"));
     line.push(b'\n');
     line
 }
 
-fn success(id: Option<&Id>, era: Era, body: impl Serialize) -> Line {
-    let (result_type, meta) = match era {
-        Era::Modern => (Some("complete"), Some(ServerMeta)),
-        Era::Legacy => (None, None),
+fn success(id: Option<&Id>, revision: Revision, body: impl Serialize) -> OutputLine {
+    let (result_type, meta) = match revision {
+        Revision::Modern => (Some("complete"), Some(ServerMeta)),
+        Revision::Legacy => (None, None),
     };
     let result = Some(Stamped { result_type, body, meta });
-    line(&Frame { jsonrpc: "2.0", id, method: None, params: None, result, error: None })
+    line(&JsonRpcFrame { jsonrpc: "2.0", id, method: None, params: None, result, error: None })
 }
 
 /// An error response; without `id` where none could be read.
-pub(crate) fn fault(id: Option<&Id>, fault: &Fault) -> Line {
-    let error = Some(fault.object());
-    line(&Frame::<()> { jsonrpc: "2.0", id, method: None, params: None, result: None, error })
+pub(crate) fn error(id: Option<&Id>, error: &RpcError) -> OutputLine {
+    let error = Some(error.object());
+    line(&JsonRpcFrame::<()> { jsonrpc: "2.0", id, method: None, params: None, result: None, error })
 }
 
 /// An answer that needed no work.
-pub(crate) fn answer(answer: &Answer) -> Line {
+pub(crate) fn answer(answer: &ImmediateAnswer) -> OutputLine {
     let id = answer.id.as_ref();
     match &answer.outcome {
-        Err(e) => fault(id, e),
-        Ok(Fact::Empty) => success(id, Era::Legacy, Empty {}),
-        Ok(Fact::Initialized) => {
-            let body = InitializeResult { protocol_version: LEGACY, capabilities: CAPABILITIES, server_info: IDENTITY };
-            success(id, Era::Legacy, body)
+        Err(e) => error(id, e),
+        Ok(FixedResult::Empty) => success(id, Revision::Legacy, Empty {}),
+        Ok(FixedResult::Initialized) => {
+            let body = InitializeResult {
+                protocol_version: LEGACY,
+                capabilities: CAPABILITIES,
+                server_info: IDENTITY,
+                instructions: INSTRUCTIONS,
+            };
+            success(id, Revision::Legacy, body)
         }
-        Ok(Fact::Discovery) => {
+        Ok(FixedResult::Discovery) => {
             let body = DiscoverResult {
                 supported_versions: [MODERN],
                 capabilities: CAPABILITIES,
                 instructions: INSTRUCTIONS,
                 cache: PUBLIC,
             };
-            success(id, Era::Modern, body)
+            success(id, Revision::Modern, body)
         }
-        Ok(Fact::Tools(era)) => {
-            let cache = match era {
-                Era::Modern => Some(PUBLIC),
-                Era::Legacy => None,
+        Ok(FixedResult::Tools(revision)) => {
+            let cache = match revision {
+                Revision::Modern => Some(PUBLIC),
+                Revision::Legacy => None,
             };
-            success(id, *era, ToolsResult { tools: tools::list_json(), cache })
+            success(id, *revision, ToolsResult { tools: tools::list_json(), cache })
         }
     }
 }
 
 /// The result of a tool call: the structured object and its text twin, made from one serialisation. A result that would not
 /// fit into a frame is replaced by a tool error that says so.
-pub(crate) fn call(id: &Id, era: Era, output: &ToolOutput) -> Line {
-    let frame = call_unbounded(id, era, output);
+pub(crate) fn call(id: &Id, revision: Revision, output: &ToolOutput) -> OutputLine {
+    let frame = call_unbounded(id, revision, output);
     if frame.len() <= FRAME_CAP {
         return frame;
     }
-    let e = tools::ToolError {
-        code: "outputTooLarge".to_owned(),
-        message: format!("the result needs {} bytes, more than one MCP message can carry; ask for less", frame.len()),
-        data: None,
-    };
-    call_unbounded(id, era, &e.into())
+    let e = tools::ToolError::output_too_large(format!(
+        "the result needs {} bytes, more than one MCP message can carry; ask for less",
+        frame.len()
+    ));
+    call_unbounded(id, revision, &e.into())
 }
 
-fn call_unbounded(id: &Id, era: Era, output: &ToolOutput) -> Line {
+fn call_unbounded(id: &Id, revision: Revision, output: &ToolOutput) -> OutputLine {
     let text = output.structured.to_string();
     // `Value` writes JSON.
     let structured: &RawValue = serde_json::from_str(&text).unwrap_or_else(|e| unreachable!("{e}"));
@@ -208,15 +210,22 @@ fn call_unbounded(id: &Id, era: Era, output: &ToolOutput) -> Line {
         structured_content: structured,
         is_error: output.is_error,
     };
-    success(Some(id), era, body)
+    success(Some(id), revision, body)
 }
 
-fn notification(method: &'static str, params: impl Serialize) -> Line {
-    line(&Frame { jsonrpc: "2.0", id: None, method: Some(method), params: Some(params), result: None, error: None })
+fn notification(method: &'static str, params: impl Serialize) -> OutputLine {
+    line(&JsonRpcFrame {
+        jsonrpc: "2.0",
+        id: None,
+        method: Some(method),
+        params: Some(params),
+        result: None,
+        error: None,
+    })
 }
 
 /// A progress update. `count` rises by one from one.
-pub(crate) fn progress(token: &RawValue, count: u64, message: &str) -> Line {
+pub(crate) fn progress(token: &RawValue, count: u64, message: &str) -> OutputLine {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Params<'a> {
@@ -235,7 +244,7 @@ struct Log<T> {
 }
 
 /// A Lean diagnostic as a log message.
-pub(crate) fn diagnostic(item: &StreamDiagnostic) -> Line {
+pub(crate) fn diagnostic(item: &StreamDiagnostic) -> OutputLine {
     let data: Value = tools::diagnostic_data(item);
     notification("notifications/message", Log { level: Level::of(item), logger: "lean.diagnostic", data })
 }
@@ -261,7 +270,7 @@ pub(crate) struct Status<'a> {
 pub(crate) const STATUS_LEVEL: Level = Level::Notice;
 
 /// A `beam.status` message.
-pub(crate) fn status(status: &Status<'_>) -> Line {
+pub(crate) fn status(status: &Status<'_>) -> OutputLine {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Data<'a> {

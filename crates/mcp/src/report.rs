@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beam_wire::stream::Event;
-use beam_wire::{Progress, Response, StreamDiagnostic};
+use beam_wire::{Progress, StreamDiagnostic};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use crate::active::CallState;
 use crate::id::Id;
 use crate::level::{Level, LogGate};
 use crate::outbox::{Outbox, Posted};
-use crate::reply::{self, Line, STATUS_LEVEL, Status};
+use crate::reply::{self, OutputLine, STATUS_LEVEL, Status};
 use crate::tools::{Tool, is_setup_line};
 
 /// Updates between two file progress messages.
@@ -47,12 +47,12 @@ pub(crate) struct Reporter {
     pub(crate) log: LogGate,
     pub(crate) call: Arc<CallState>,
     pub(crate) outbox: Outbox,
-    state: State,
+    reported: Reported,
 }
 
 /// What has been said so far.
 #[derive(Debug, Default)]
-struct State {
+struct Reported {
     /// Progress messages that went out.
     count: u64,
     setup_lines: u64,
@@ -66,7 +66,7 @@ struct State {
 
 /// What the reporter of a call is made of.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct CallSubject {
     pub(crate) id: Id,
     pub(crate) tool: &'static Tool,
     pub(crate) path: Option<String>,
@@ -76,11 +76,11 @@ pub(crate) struct About {
 
 impl Reporter {
     /// For a call that begins now.
-    pub(crate) fn new(about: About, call: Arc<CallState>, outbox: Outbox, status_delay: Duration) -> Self {
-        let About { id, tool, path, token, log } = about;
+    pub(crate) fn new(about: CallSubject, call: Arc<CallState>, outbox: Outbox, status_delay: Duration) -> Self {
+        let CallSubject { id, tool, path, token, log } = about;
         let status_due = (token.is_none() && tool.progress.status).then(|| Instant::now() + status_delay);
-        let state = State { status_due, ..State::default() };
-        Self { id, tool, path, token, log, call, outbox, state }
+        let reported = Reported { status_due, ..Reported::default() };
+        Self { id, tool, path, token, log, call, outbox, reported }
     }
 
     /// Waits for something while the status may fall due.
@@ -90,24 +90,20 @@ impl Reporter {
             tokio::select! {
                 biased;
                 out = &mut work => return out,
-                () = until(self.state.status_due) => self.status("running", &self.still_working()).await,
+                () = until(self.reported.status_due) => self.status("running", &self.still_working()).await,
             }
         }
     }
 
     /// Waits for a request's response and passes on what comes before it.
-    pub(crate) async fn drive(
-        &mut self,
-        work: impl Future<Output = Response>,
-        mut events: mpsc::Receiver<Event>,
-    ) -> Response {
+    pub(crate) async fn drive<R>(&mut self, work: impl Future<Output = R>, mut events: mpsc::Receiver<Event>) -> R {
         tokio::pin!(work);
         let response = loop {
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => self.event(event).await,
                 response = &mut work => break response,
-                () = until(self.state.status_due) => self.status("running", &self.still_working()).await,
+                () = until(self.reported.status_due) => self.status("running", &self.still_working()).await,
             }
         };
         // Events were sent before the response was made, so what there is of them is here.
@@ -138,23 +134,23 @@ impl Reporter {
 
     async fn file(&mut self, p: &Progress) {
         let Some(token) = self.token.as_deref().filter(|_| self.tool.progress.file_progress) else { return };
-        let far_enough = self.state.file.is_none_or(|sent| p.updates >= sent.saturating_add(FILE_STEP));
-        if self.state.done || !(p.done || far_enough) {
+        let far_enough = self.reported.file.is_none_or(|sent| p.updates >= sent.saturating_add(FILE_STEP));
+        if self.reported.done || !(p.done || far_enough) {
             return;
         }
         let doing = if p.done { "processed" } else { "processing" };
         let text = format!("{}: {doing} {p}", self.subject());
-        let line = reply::progress(token, self.state.count + 1, &text);
+        let line = reply::progress(token, self.reported.count + 1, &text);
         let sent = if p.done {
             // At most once in a call, and what the client waits for.
-            self.outbox.note(line, &self.call).await.map(|()| Posted::Yes)
+            self.outbox.notify(line, &self.call).await.map(|()| Posted::Yes)
         } else {
-            self.outbox.try_note(line, &self.call)
+            self.outbox.try_notify(line, &self.call)
         };
         if sent == Ok(Posted::Yes) {
-            self.state.count += 1;
-            self.state.file = Some(p.updates);
-            self.state.done = p.done;
+            self.reported.count += 1;
+            self.reported.file = Some(p.updates);
+            self.reported.done = p.done;
         }
     }
 
@@ -166,9 +162,9 @@ impl Reporter {
         let text = format!("{}: preparing Lean dependencies: {lake}", self.subject());
         if self.token.is_none() {
             self.status("preparing_dependencies", &text).await;
-        } else if !self.state.done {
-            let first_of_step = self.state.setup_lines.is_multiple_of(SETUP_STEP);
-            self.state.setup_lines += 1;
+        } else if !self.reported.done {
+            let first_of_step = self.reported.setup_lines.is_multiple_of(SETUP_STEP);
+            self.reported.setup_lines += 1;
             if first_of_step {
                 self.progress(&text).await;
             }
@@ -183,15 +179,15 @@ impl Reporter {
 
     async fn progress(&mut self, text: &str) {
         if let Some(token) = &self.token {
-            self.state.count += 1;
-            let line = reply::progress(token, self.state.count, text);
+            self.reported.count += 1;
+            let line = reply::progress(token, self.reported.count, text);
             self.send(line).await;
         }
     }
 
     /// The call's one status. The gate is asked now; a status that it holds back is used up all the same.
     async fn status(&mut self, state: &'static str, text: &str) {
-        if self.state.status_due.take().is_none() || !self.log.admits(STATUS_LEVEL) {
+        if self.reported.status_due.take().is_none() || !self.log.admits(STATUS_LEVEL) {
             return;
         }
         let status = Status {
@@ -205,9 +201,9 @@ impl Reporter {
         self.send(line).await;
     }
 
-    async fn send(&self, line: Line) {
+    async fn send(&self, line: OutputLine) {
         // A client that is gone ends the whole server; nobody has to be told here.
-        let _gone = self.outbox.note(line, &self.call).await;
+        let _gone = self.outbox.notify(line, &self.call).await;
     }
 
     fn subject(&self) -> String {

@@ -124,8 +124,11 @@ impl SelfCheck {
             let why = Why::NoFile { file: self.file.clone(), root: self.root.clone() };
             return Err(Failed { phase: Phase::Start, why, stderr: String::new() });
         }
-        let mut server =
-            Server::start(self).map_err(|e| Failed { phase: Phase::Start, why: e.into(), stderr: String::new() })?;
+        let mut server = ChildServer::start(self).map_err(|e| Failed {
+            phase: Phase::Start,
+            why: e.into(),
+            stderr: String::new(),
+        })?;
         match self.phases(&mut server) {
             Ok(()) => {
                 let workspace = json!({ "root": self.root });
@@ -139,7 +142,7 @@ impl SelfCheck {
         }
     }
 
-    fn phases(&self, server: &mut Server) -> Result<(), (Phase, Why)> {
+    fn phases(&self, server: &mut ChildServer) -> Result<(), (Phase, Why)> {
         let answer = server.ask(1, "server/discover", json!({}), self.limit).map_err(|why| (Phase::Discover, why))?;
         discovered(&answer).map_err(|why| (Phase::Discover, Why::Unexpected(why)))?;
         let call = json!({
@@ -195,7 +198,7 @@ fn brief(value: &Value) -> String {
 }
 
 /// The child and its streams.
-struct Server {
+struct ChildServer {
     child: Child,
     stdin: Option<ChildStdin>,
     frames: Receiver<std::io::Result<String>>,
@@ -203,7 +206,7 @@ struct Server {
     said: String,
 }
 
-impl Server {
+impl ChildServer {
     fn start(check: &SelfCheck) -> std::io::Result<Self> {
         let mut child = Command::new(&check.program)
             .arg0(SERVER_NAME)
@@ -300,7 +303,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ChildServer {
     fn drop(&mut self) {
         // Ended already, unless something above went wrong.
         let _gone_already = self.child.kill();

@@ -4,7 +4,7 @@ use beam_base::AbsPath;
 use beam_broker::{Dropped, Engine};
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
-use beam_wire::{ErrorBody, Response};
+use beam_wire::{Answer, ErrorBody, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn set_up(&self, id: &str) -> impl Future<Output = Result<(), String>> + Send;
 
     /// Runs a request to its one end; `events` arrive before it. Dropping the future cancels exactly this request, down to Lean.
-    fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> impl Future<Output = Response> + Send;
+    fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> impl Future<Output = Response<Answer>> + Send;
 
     /// Evicts a workspace and everything that belongs to it.
     fn drop_workspace(&self, id: &str) -> impl Future<Output = Dropped> + Send;
@@ -50,7 +50,7 @@ impl Service for Engine {
         Self::set_up(self, id).await.map_err(|e| e.to_string())
     }
 
-    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
+    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
         Self::run(self, request, events).await
     }
 

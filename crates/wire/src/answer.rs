@@ -32,6 +32,12 @@ macro_rules! answers {
             pub fn decode(shape: AnswerType, value: Value) -> serde_json::Result<Self> {
                 match shape { $(AnswerType::$variant => serde_json::from_value(value).map(Self::$variant),)* }
             }
+
+            /// Its shape.
+            #[must_use]
+            pub fn answer_type(&self) -> AnswerType {
+                match self { $(Self::$variant(_) => AnswerType::$variant,)* }
+            }
         }
 
         impl AnswerType {

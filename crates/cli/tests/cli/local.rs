@@ -10,7 +10,7 @@ use crate::env::Env;
 use crate::tests;
 
 tests! {
-    usage_goes_to_stderr
+    help_is_an_answer_and_a_mistake_is_not
     local_failures_start_nothing
     roots_that_are_none
     variables_are_checked
@@ -24,33 +24,41 @@ tests! {
     a_self_check_that_fails_names_its_phase
 }
 
-fn usage_goes_to_stderr() {
+fn help_is_an_answer_and_a_mistake_is_not() {
     let env = Env::new();
-    for args in [&[][..], &["-h"], &["help"], &["sync", "--help"]] {
+    for args in [&["-h"][..], &["help"], &["help", "doctor"], &["sync", "--help"], &["toolchain", "remove", "--help"]] {
         let done = env.run(args);
-        assert!(done.stdout.is_empty() && done.stderr.starts_with("usage: lean-beam"), "{done:?}");
+        assert!(done.stderr.is_empty() && done.stdout.contains("Usage: lean-beam"), "{done:?}");
         assert_eq!(done.code, Some(0));
     }
-    for args in [&["nope"][..], &["sync"], &["--nope"], &["stats", "x"]] {
+    for args in [&["nope"][..], &["sync"], &["--nope"], &["stats", "x"], &["doctor", "--bogus"]] {
         let done = env.run(args);
-        assert!(done.stdout.is_empty() && done.stderr.contains("\nusage: lean-beam"), "{done:?}");
-        assert_eq!(done.code, Some(1));
+        assert!(done.stdout.is_empty() && done.stderr.starts_with("error: "), "{done:?}");
+        // Not the whole manual.
+        assert!(done.stderr.lines().count() < 12, "{done:?}");
+        assert_eq!(done.code, Some(2));
     }
+    let done = env.run(&["snyc", "A.lean"]);
+    assert!(done.stderr.contains("'sync'"), "{done:?}");
+    let done = env.run(&[]);
+    assert!(done.stdout.is_empty() && done.stderr.contains("Usage: lean-beam") && done.code == Some(2), "{done:?}");
+    let script = env.run(&["completions", "bash"]);
+    assert!(script.stdout.contains("complete ") && script.stdout.contains("run-at") && script.code == Some(0));
 }
 
 fn local_failures_start_nothing() {
     let env = Env::new();
-    for (args, why) in [
-        (&["run-at", "A.lean", "x", "2", "3", "t"][..], "VERSION must be a whole number"),
-        (&["run-with", "A.lean", "-", "--stdin"], "cannot both be read"),
-        (&["run-with", "A.lean", "{", "t"], "HANDLE is not JSON"),
-        (&["run-at", "A.lean", "1", "2", "3", "--text-file", "none"], "cannot read the text from none"),
-        (&["goals", "at", "A.lean", "1", "2", "3"], "before or after"),
-        (&["shutdown", "now"], "unexpected argument"),
+    for (args, why, code) in [
+        (&["run-at", "A.lean", "x", "2", "3", "t"][..], "'<VERSION>': must be a whole number", 2),
+        (&["run-with", "A.lean", "-", "--stdin"], "cannot both be read", 2),
+        (&["run-with", "A.lean", "{", "t"], "HANDLE is not JSON", 1),
+        (&["run-at", "A.lean", "1", "2", "3", "--text-file", "none"], "cannot read the text from none", 1),
+        (&["goals", "at", "A.lean", "1", "2", "3"], "before, after", 2),
+        (&["shutdown", "now"], "unexpected argument", 2),
     ] {
         let done = env.run(args);
         assert!(done.stderr.contains(why) && done.stdout.is_empty(), "{done:?}");
-        assert_eq!(done.code, Some(1));
+        assert_eq!(done.code, Some(code));
     }
     assert!(!env.root.join(".beam").exists());
 }
@@ -207,10 +215,10 @@ fn the_mcp_server_by_both_its_names() {
     let text = String::from_utf8(version.stdout).unwrap();
     assert!(text.starts_with("lean-beam-mcp ") && text.contains("\nmcp protocol: 2026-07-28\n"), "{text}");
     assert!(version.status.success() && version.stderr.is_empty());
-    for word in ["-h", "--help", "help"] {
+    for word in ["-h", "--help"] {
         let help = mcp(&env, &[word]).output().unwrap();
-        assert!(help.status.success() && help.stdout.is_empty());
-        assert!(help.stderr.starts_with(b"usage: lean-beam-mcp"));
+        assert!(help.status.success() && help.stderr.is_empty());
+        assert!(String::from_utf8(help.stdout).unwrap().contains("Usage: lean-beam-mcp"));
     }
     assert!(!env.root.join(".beam").exists());
 }
@@ -220,13 +228,12 @@ fn the_mcp_server_refuses_what_it_cannot_use() {
     let refused = |command: &mut Command, why: &str, usage: bool| {
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.starts_with("beam: ") && said.contains(why), "{said}");
-        assert_eq!(said.contains("usage: lean-beam-mcp"), usage, "{said}");
-        assert!(output.stdout.is_empty() && output.status.code() == Some(1));
+        assert!(said.starts_with(if usage { "error: " } else { "beam: " }) && said.contains(why), "{said}");
+        assert!(output.stdout.is_empty() && output.status.code() == Some(if usage { 2 } else { 1 }));
     };
-    refused(&mut mcp(&env, &["--root", "/p"]), "unexpected argument --root", true);
-    refused(&mut env.command(&["--root", ".", "mcp"]), "every call names its workspace", true);
-    refused(&mut mcp(&env, &["--self-check"]), "--self-check needs a value", true);
+    refused(&mut mcp(&env, &["--root", "/p"]), "unexpected argument '--root'", true);
+    refused(&mut env.command(&["--root", ".", "mcp"]), "every call names its workspace", false);
+    refused(&mut mcp(&env, &["--self-check"]), "a value is required for '--self-check <FILE>'", true);
     for (name, bad) in [("LEAN_BEAM_MCP_MAX_OUTPUT_BYTES", "7"), ("LEAN_BEAM_MCP_TEST_STATUS_DELAY_MS", "soon")] {
         refused(mcp(&env, &[]).env(name, bad), name, false);
     }

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::super::schema::ReportKind;
+use super::super::arguments::ReportFieldType;
 use super::super::table::{TOOLS, find};
 use super::super::testing::Project;
 use super::*;
@@ -14,62 +14,76 @@ impl Project {
     }
 }
 
-fn handle() -> Value {
+fn a_handle() -> Value {
     json!({ "workspaceId": "local:/p", "backend": "lean", "epoch": 1, "session": "s", "raw": { "v": 1 } })
 }
 
 /// A value that the argument takes.
 fn good(argument: &Argument, project: &Project) -> Value {
-    match argument.of {
-        Of::Workspace => project.workspace(),
-        Of::Field(field) => match field.kind {
-            FieldKind::Str | FieldKind::NonEmpty => json!("A.lean"),
-            FieldKind::Coordinate | FieldKind::Version => json!(3),
-            FieldKind::Bool => json!(true),
-            FieldKind::Choice(names) => json!(names[0]),
-            FieldKind::Choices(names) => json!(names),
-            FieldKind::Handle => handle(),
-            FieldKind::Object => json!({ "title": "x" }),
+    match argument.ty {
+        ArgumentType::Workspace => project.workspace(),
+        ArgumentType::Operation(field) => match field.ty {
+            FieldType::Text | FieldType::NonEmpty => json!("A.lean"),
+            FieldType::Coordinate | FieldType::Number => json!(3),
+            FieldType::Bool => json!(true),
+            FieldType::Choice(names) => json!(names[0]),
+            FieldType::Choices(names) => json!(names),
+            FieldType::Texts => json!(["a"]),
+            FieldType::Handle => a_handle(),
+            FieldType::Object => json!({ "title": "x" }),
         },
-        Of::Report(kind) => match kind {
-            ReportKind::Str => json!("text"),
-            ReportKind::Bool => json!(false),
-            ReportKind::Choice(names) => json!(names[0]),
-            ReportKind::Strings => json!(["a"]),
-            ReportKind::Object => json!({}),
-            ReportKind::Evidence => json!([{ "name": "n", "content": "c" }]),
+        ArgumentType::OutputBytes => json!(5000),
+        ArgumentType::FullMessages => json!(true),
+        ArgumentType::Report(kind) => match kind {
+            ReportFieldType::Text => json!("text"),
+            ReportFieldType::Bool => json!(false),
+            ReportFieldType::Choice(names) => json!(names[0]),
+            ReportFieldType::Texts => json!(["a"]),
+            ReportFieldType::Object => json!({}),
+            ReportFieldType::Evidence => json!([{ "name": "n", "content": "c" }]),
         },
     }
 }
 
 /// Values that no argument of that type takes.
 fn wrong(argument: &Argument) -> Vec<Value> {
-    match argument.of {
-        Of::Workspace | Of::Report(_) => Vec::new(),
-        Of::Field(field) => match field.kind {
-            FieldKind::Str => vec![json!(1), json!(null), json!(["x"])],
-            FieldKind::NonEmpty => vec![json!(""), json!(1), json!(null)],
-            FieldKind::Coordinate => vec![json!(-1), json!(1.5), json!("1"), json!(4_294_967_296u64), json!(null)],
-            FieldKind::Version => vec![json!(-1), json!(0.5), json!("1"), json!(null)],
-            FieldKind::Bool => vec![json!("true"), json!(1), json!(null)],
-            FieldKind::Choice(_) => vec![json!("Errors"), json!(true), json!(null)],
-            FieldKind::Choices(_) => vec![json!("sorry"), json!(["nope"]), json!(null)],
-            FieldKind::Handle => vec![json!("{}"), json!({}), json!({ "raw": {} }), json!(null), {
-                let mut open = handle();
+    match argument.ty {
+        ArgumentType::Workspace | ArgumentType::Report(_) => Vec::new(),
+        ArgumentType::OutputBytes => vec![json!(4095), json!(3_145_729), json!("5000"), json!(null)],
+        ArgumentType::FullMessages => vec![json!("true"), json!(1), json!(null)],
+        ArgumentType::Operation(field) => match field.ty {
+            FieldType::Text => vec![json!(1), json!(null), json!(["x"])],
+            FieldType::NonEmpty => vec![json!(""), json!(1), json!(null)],
+            FieldType::Coordinate => vec![json!(-1), json!(1.5), json!("1"), json!(4_294_967_296u64), json!(null)],
+            FieldType::Number => vec![json!(-1), json!(0.5), json!("1"), json!(null)],
+            FieldType::Bool => vec![json!("true"), json!(1), json!(null)],
+            FieldType::Choice(_) => vec![json!("Errors"), json!(true), json!(null)],
+            FieldType::Texts => vec![json!("x"), json!([1]), json!(null)],
+            FieldType::Choices(_) => vec![json!("sorry"), json!(["nope"]), json!(null)],
+            FieldType::Handle => vec![json!("{}"), json!({}), json!({ "raw": {} }), json!(null), {
+                let mut open = a_handle();
                 open["extra"] = json!(1);
                 open
             }],
-            FieldKind::Object => vec![json!("{}"), json!([]), json!(null)],
+            FieldType::Object => vec![json!("{}"), json!([]), json!(null)],
         },
     }
 }
 
+fn decoded(tool: &Tool, given: Map<String, Value>) -> Result<DecodedCall, ToolError> {
+    decode(tool, given, &Defaults::default(), &OutputLimits::default())
+}
+
+fn path_of(call: &OperationCall) -> String {
+    call.request.to_map().get("path").and_then(Value::as_str).unwrap_or("-").to_owned()
+}
+
 fn all_good(tool: &Tool, project: &Project) -> Map<String, Value> {
-    schema::arguments(tool).iter().map(|a| (a.name.clone(), good(a, project))).collect()
+    arguments(tool).iter().map(|a| (a.name.to_owned(), good(a, project))).collect()
 }
 
 fn refused(tool: &Tool, arguments: Map<String, Value>) -> String {
-    let e = decode(tool, arguments).expect_err(tool.name);
+    let e = decoded(tool, arguments).expect_err(tool.name);
     assert_eq!(e.code, "invalidInput", "{}: {}", tool.name, e.message);
     assert!(e.message.starts_with(&format!("{}: ", tool.name)), "{}", e.message);
     e.message
@@ -79,7 +93,7 @@ fn refused(tool: &Tool, arguments: Map<String, Value>) -> String {
 fn every_tool_takes_all_its_arguments_and_only_those() {
     let project = Project::new();
     for tool in TOOLS {
-        decode(tool, all_good(tool, &project)).unwrap_or_else(|e| panic!("{}: {}", tool.name, e.message));
+        decoded(tool, all_good(tool, &project)).unwrap_or_else(|e| panic!("{}: {}", tool.name, e.message));
         for extra in
             ["root", "workspace_id", "workspaceId", "storeHandle", "store_handle", "full_diagnostics", "Path", ""]
         {
@@ -94,15 +108,15 @@ fn every_tool_takes_all_its_arguments_and_only_those() {
 #[test]
 fn every_tool_insists_on_what_is_required() {
     let project = Project::new();
-    for tool in TOOLS.iter().filter(|t| t.kind == Kind::Operation) {
-        for argument in schema::arguments(tool) {
+    for tool in TOOLS.iter().filter(|t| t.kind == ToolKind::Operation) {
+        for argument in arguments(tool) {
             let mut arguments = all_good(tool, &project);
-            arguments.remove(&argument.name);
-            let outcome = decode(tool, arguments);
+            arguments.remove(argument.name);
+            let outcome = decoded(tool, arguments);
             match outcome {
                 Ok(_) => assert!(!argument.required, "{}: {}", tool.name, argument.name),
                 Err(e) => {
-                    assert!(argument.required && e.message.contains(&argument.name), "{}: {}", tool.name, e.message);
+                    assert!(argument.required && e.message.contains(argument.name), "{}: {}", tool.name, e.message);
                 }
             }
         }
@@ -113,10 +127,10 @@ fn every_tool_insists_on_what_is_required() {
 fn every_argument_of_a_wrong_type_is_named() {
     let project = Project::new();
     for tool in TOOLS {
-        for argument in schema::arguments(tool) {
+        for argument in arguments(tool) {
             for value in wrong(&argument) {
                 let mut arguments = all_good(tool, &project);
-                arguments.insert(argument.name.clone(), value.clone());
+                arguments.insert(argument.name.to_owned(), value.clone());
                 let message = refused(tool, arguments);
                 assert!(message.contains(&format!("`{}`", argument.name)), "{value}: {message}");
             }
@@ -130,7 +144,7 @@ fn checks_come_in_order() {
     let bad_path_and_root = json!({ "workspace": { "root": "x" }, "path": 1 }).as_object().unwrap().clone();
     let mut and_unknown = bad_path_and_root.clone();
     and_unknown.insert("fast".to_owned(), json!(1));
-    expect!["lean_sync: undeclared argument `fast`; it takes path, workspace, diagnostic_scope, diagnostics_in_result"]
+    expect!["lean_sync: undeclared argument `fast`; it takes path, workspace, diagnostic_scope, diagnostics_in_result, full_messages, max_output_bytes"]
         .assert_eq(&refused(tool, and_unknown));
     expect![[r#"lean_sync: the workspace cannot be used: `root` must be an absolute path, not "x"; pass "workspace": {"root": "/absolute/path/of/the/project"}"#]]
         .assert_eq(&refused(tool, bad_path_and_root));
@@ -150,10 +164,10 @@ fn requests_of_every_tool() {
     let project = Project::new();
     let mut out = String::new();
     for tool in TOOLS {
-        if let Decoded::Operation(call) = decode(tool, all_good(tool, &project)).unwrap() {
+        if let DecodedCall::Operation(call) = decoded(tool, all_good(tool, &project)).unwrap() {
             let text = serde_json::to_string(&call.request.to_map()).unwrap();
             let text = text.replace(&project.root().to_string(), "ROOT");
-            out.push_str(&format!("{} {} {text}\n", tool.name, call.request.args.path.as_deref().unwrap_or("-")));
+            out.push_str(&format!("{} {} {text}\n", tool.name, path_of(&call)));
         }
     }
     expect![[r#"
@@ -168,12 +182,12 @@ fn requests_of_every_tool() {
         lean_goals A.lean {"op":"goals","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"mode":"before"}
         lean_todo A.lean {"op":"todo","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"endLine":3,"endCharacter":3,"kinds":["sorry","hole","diagnostic","code_action","incomplete_proof"],"suggest":"none"}
         lean_code_action_resolve A.lean {"op":"code_action_resolve","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"codeAction":{"title":"x"}}
-        lean_run_with A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","text":"A.lean","storeHandle":true,"linear":false,"handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}}}
-        lean_run_with_linear A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","text":"A.lean","storeHandle":true,"linear":true,"handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}}}
+        lean_run_with A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":false}
+        lean_run_with_linear A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":true}
         lean_release A.lean {"op":"release","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}}}
         lean_update A.lean {"op":"update_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean"}
-        lean_sync A.lean {"op":"sync_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticsInResult":true,"diagnosticScope":"errors"}
-        lean_refresh A.lean {"op":"refresh_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticsInResult":true,"diagnosticScope":"errors"}
+        lean_sync A.lean {"op":"sync_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticScope":"errors","diagnosticsInResult":true}
+        lean_refresh A.lean {"op":"refresh_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticScope":"errors","diagnosticsInResult":true}
         lean_save A.lean {"op":"save_olean","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticScope":"errors"}
         lean_close_save A.lean {"op":"close","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticScope":"errors","saveArtifacts":true}
         lean_close A.lean {"op":"close","backend":"lean","workspaceId":"local:ROOT","path":"A.lean"}
@@ -184,9 +198,9 @@ fn requests_of_every_tool() {
 fn a_bare_call_asks_for_nothing_more() {
     let project = Project::new();
     let arguments = json!({ "workspace": project.workspace(), "path": "A.lean" }).as_object().unwrap().clone();
-    let Decoded::Operation(call) = decode(find("lean_sync").unwrap(), arguments).unwrap() else { panic!() };
-    assert_eq!(call.request.args.diagnostic_scope, None);
-    assert_eq!(call.request.args.diagnostics_in_result, None);
+    let DecodedCall::Operation(call) = decoded(find("lean_sync").unwrap(), arguments).unwrap() else { panic!() };
+    let keys: Vec<_> = call.request.to_map().keys().cloned().collect();
+    assert_eq!(keys, ["op", "backend", "workspaceId", "path"]);
     assert_eq!(call.request.root, None);
     assert_eq!(call.request.client_request_id, None);
     assert_eq!(call.workspace.root, project.root());
@@ -196,7 +210,7 @@ fn a_bare_call_asks_for_nothing_more() {
 fn a_report_and_a_drop() {
     let project = Project::new();
     let feedback = find("beam_feedback_report").unwrap();
-    let Decoded::Feedback(call) = decode(feedback, all_good(feedback, &project)).unwrap() else { panic!() };
+    let DecodedCall::Feedback(call) = decoded(feedback, all_good(feedback, &project)).unwrap() else { panic!() };
     assert!(!call.confidential());
     assert_eq!(call.workspace.root, project.root());
     let mut arguments = all_good(feedback, &project);
@@ -206,6 +220,72 @@ fn a_report_and_a_drop() {
     let drop = find("lean_drop_workspace").unwrap();
     assert!(refused(drop, Map::new()).contains("the workspace cannot be used"));
     let gone = json!({ "workspace": { "root": "/no/such/place" } }).as_object().unwrap().clone();
-    let Decoded::Drop(target) = decode(drop, gone).unwrap() else { panic!() };
+    let DecodedCall::Drop(target) = decoded(drop, gone).unwrap() else { panic!() };
     assert_eq!(target.id(), "local:/no/such/place");
+}
+
+fn operation(tool: &str, given: Value) -> OperationCall {
+    let given = given.as_object().unwrap().clone();
+    match decoded(find(tool).unwrap(), given).unwrap() {
+        DecodedCall::Operation(call) => *call,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_handle_may_be_its_own_json_text() {
+    let project = Project::new();
+    let call = |handle: Value| {
+        operation(
+            "lean_run_with",
+            json!({ "workspace": project.workspace(), "path": "A.lean", "text": "x", "handle": handle }),
+        )
+    };
+    assert_eq!(call(a_handle().to_string().into()).request, call(a_handle()).request);
+}
+
+#[test]
+fn a_path_may_be_the_uri_that_results_have() {
+    let project = Project::new();
+    let path = |path: &str| {
+        let call = operation("lean_sync", json!({ "workspace": project.workspace(), "path": path }));
+        (path_of(&call), call.outside)
+    };
+    let file = project.root().join("A b.lean");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(path(&beam_base::uri::from_path(&file)), (file.to_string(), false));
+    assert_eq!(path("A b.lean"), ("A b.lean".to_owned(), false));
+    // What is no local file is left to the engine, which says what is wrong with it.
+    assert_eq!(path("file://elsewhere/A.lean").0, "file://elsewhere/A.lean");
+}
+
+#[test]
+fn a_file_elsewhere_is_known_to_be_elsewhere() {
+    let (project, other) = (Project::new(), Project::new());
+    let file = other.root().join("B.lean");
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, project.root().join("Link.lean")).unwrap();
+    let outside =
+        |path: String| operation("lean_sync", json!({ "workspace": project.workspace(), "path": path })).outside;
+    assert!(outside(file.to_string()));
+    assert!(outside(beam_base::uri::from_path(&file)));
+    assert!(outside("Link.lean".to_owned()), "a link is where it leads to");
+    assert!(!outside("None.lean".to_owned()), "what is not there is not elsewhere");
+}
+
+#[test]
+fn a_call_may_say_how_much_it_wants_to_see() {
+    let project = Project::new();
+    let limits = |more: Value| {
+        let mut given = json!({ "workspace": project.workspace(), "path": "A.lean" });
+        for (key, value) in more.as_object().unwrap() {
+            given[key] = value.clone();
+        }
+        operation("lean_sync", given).limits
+    };
+    let default = OutputLimits::default();
+    assert_eq!(limits(json!({})), default);
+    assert_eq!((default.max_output_bytes, default.full_messages), (65_536, false));
+    assert_eq!(limits(json!({ "max_output_bytes": 4096 })), OutputLimits { max_output_bytes: 4096, ..default });
+    assert_eq!(limits(json!({ "full_messages": true })), OutputLimits { full_messages: true, ..default });
 }

@@ -6,7 +6,7 @@ use beam_base::AbsPath;
 use beam_broker::root::{self, Backend, RootError};
 use serde_json::{Map, Value, json};
 
-use super::ToolError;
+use super::output::ToolError;
 
 /// How to do it right, in every message.
 const SHAPE: &str = r#"pass "workspace": {"root": "/absolute/path/of/the/project"}"#;

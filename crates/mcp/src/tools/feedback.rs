@@ -7,11 +7,11 @@ use beam_broker::daemon::{Control, HostPaths};
 use beam_broker::feedback::{self, Context, Input};
 use serde_json::{Map, Value};
 
-use super::bound::{self, Limits};
+use super::arguments::INCLUDE_COLLECTED;
 use super::descriptor::Workspace;
+use super::output::{ToolError, ToolOutput};
 use super::process::version_object;
-use super::schema::INCLUDE_COLLECTED;
-use super::{ToolError, ToolOutput};
+use super::truncate::{self, OutputLimits};
 
 /// A report that is asked for.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct FeedbackCall {
 
 /// What the process knows of the workspace. Not looked at in a confidential report.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct RuntimeContext {
     /// Some workspace has a runtime.
     pub runtime_active: bool,
     /// Statistics of this workspace, if it has a runtime.
@@ -55,7 +55,7 @@ impl FeedbackCall {
     }
 
     /// Makes the report, and writes the bundle if one is asked for. Blocks on the file system.
-    pub(crate) fn finish(self, known: Known, limits: &Limits) -> ToolOutput {
+    pub(crate) fn finish(self, known: RuntimeContext, limits: &OutputLimits) -> ToolOutput {
         let Value::Object(mut identity) = version_object(known.runtime_active) else {
             return ToolError::invalid_result("the identity is no object").into();
         };
@@ -87,7 +87,7 @@ impl FeedbackCall {
         if !self.confidential() {
             structured["workspace"] = self.workspace.echo();
         }
-        bound::within(ToolOutput { structured, is_error: false }, limits)
+        truncate::to_limit(ToolOutput { structured, is_error: false }, limits)
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use beam_broker::feedback::{BUNDLES, FIELDS, KINDS, REQUIRED, SEVERITIES};
     use serde_json::json;
 
-    use super::super::schema::{Of, ReportKind, arguments};
+    use super::super::arguments::{ArgumentType, ReportFieldType, arguments};
     use super::super::table::find;
     use super::super::testing::Project;
     use super::*;
@@ -122,13 +122,13 @@ mod tests {
             FeedbackCall::read(TOOL, all.clone())
         }
 
-        fn report(&self, more: Value, known: Known) -> ToolOutput {
-            self.call(more).unwrap().finish(known, &Limits::default())
+        fn report(&self, more: Value, known: RuntimeContext) -> ToolOutput {
+            self.call(more).unwrap().finish(known, &OutputLimits::default())
         }
     }
 
-    fn known() -> Known {
-        Known {
+    fn known() -> RuntimeContext {
+        RuntimeContext {
             runtime_active: true,
             stats: Some(json!({ "uptimeMs": 77 })),
             open_files: Some(json!({ "files": ["Secret.lean"] })),
@@ -139,14 +139,14 @@ mod tests {
     #[test]
     fn the_schema_is_the_collectors() {
         let all = arguments(find(TOOL).unwrap());
-        let mut names: Vec<_> = all.iter().filter(|a| a.of != Of::Workspace).map(|a| a.name.as_str()).collect();
+        let mut names: Vec<_> = all.iter().filter(|a| a.ty != ArgumentType::Workspace).map(|a| a.name).collect();
         assert_eq!(names.pop(), Some(INCLUDE_COLLECTED));
         assert_eq!(names, FIELDS);
-        let required: Vec<_> = all.iter().filter(|a| a.required).map(|a| a.name.as_str()).collect();
+        let required: Vec<_> = all.iter().filter(|a| a.required).map(|a| a.name).collect();
         assert_eq!(required, [REQUIRED, &["workspace"]].concat());
         for (name, words) in [("kind", KINDS), ("severity", SEVERITIES), ("bundle", BUNDLES)] {
-            let of = all.iter().find(|a| a.name == name).unwrap().of;
-            assert_eq!(of, Of::Report(ReportKind::Choice(words)), "{name}");
+            let of = all.iter().find(|a| a.name == name).unwrap().ty;
+            assert_eq!(of, ArgumentType::Report(ReportFieldType::Choice(words)), "{name}");
         }
     }
 
@@ -167,8 +167,8 @@ mod tests {
             assert_eq!(e.code, "invalidInput");
             assert!(e.message.starts_with(TOOL) && e.message.contains(why), "{}", e.message);
         }
-        let outside =
-            project.report(json!({ "evidence": [{ "name": "x", "path": "/etc/hostname" }] }), Known::default());
+        let outside = project
+            .report(json!({ "evidence": [{ "name": "x", "path": "/etc/hostname" }] }), RuntimeContext::default());
         assert!(outside.is_error && outside.structured["code"] == "invalidInput", "{}", outside.structured);
     }
 
@@ -189,7 +189,7 @@ mod tests {
 
         let short = project.report(json!({}), known()).structured;
         assert!(short.get("collected").is_none());
-        let cold = project.report(json!({ "include_collected": true }), Known::default()).structured;
+        let cold = project.report(json!({ "include_collected": true }), RuntimeContext::default()).structured;
         assert!(cold["collected"]["stats"].is_null() && cold["collected"]["openFiles"].is_null());
         assert!(cold["collection_warnings"][0].as_str().unwrap().contains("no Lean runtime"), "{cold}");
     }
@@ -226,7 +226,7 @@ mod tests {
     fn a_bundle_that_cannot_be_written_is_no_fault_of_the_input() {
         let project = Project::new();
         std::fs::write(project.root().join(".beam"), "a file where the folder should be").unwrap();
-        let out = project.report(json!({ "bundle": "dir" }), Known::default());
+        let out = project.report(json!({ "bundle": "dir" }), RuntimeContext::default());
         assert!(out.is_error && out.structured["code"] == "internalError", "{}", out.structured);
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ToolOutput;
-use super::bound::{self, Limits};
+use super::output::ToolOutput;
+use super::truncate::{self, OutputLimits};
 
 /// Name that the server gives itself.
 pub const SERVER_NAME: &str = "lean-beam-mcp";
@@ -26,7 +26,7 @@ pub(crate) fn version_object(runtime_active: bool) -> Value {
 }
 
 /// `beam_stats`; `None` before there is anything to count.
-pub(crate) fn stats(stats: Option<Value>, limits: &Limits) -> ToolOutput {
+pub(crate) fn stats(stats: Option<Value>, limits: &OutputLimits) -> ToolOutput {
     let structured = stats.unwrap_or_else(|| json!({ "uptimeMs": 0, "workspaces": {} }));
-    bound::within(ToolOutput { structured, is_error: false }, limits)
+    truncate::to_limit(ToolOutput { structured, is_error: false }, limits)
 }

@@ -1,25 +1,52 @@
 //! Projections of broker responses as they were recorded from real Lean, and of such as no broker may send.
 
+use beam_wire::field::FieldType;
 use beam_wire::{ErrorBody, Request};
 use expect_test::{Expect, expect};
 
 use super::super::descriptor::Workspace;
 use super::super::table::{TOOLS, find};
+use super::super::truncate::OutputLimits;
 use super::super::{stats, version_object};
 use super::*;
 
-fn call(tool: &Tool, diagnostics_in_result: bool) -> Call {
+fn call(tool: &Tool, diagnostics_in_result: bool) -> OperationCall {
     let workspace = Workspace { root: beam_base::AbsPath::new("/p").unwrap() };
-    let mut args = beam_wire::Args { path: Some("Main.lean".to_owned()), ..Default::default() };
-    args.diagnostics_in_result = diagnostics_in_result.then_some(true);
-    let request = Request::new(tool.operation.unwrap().op, args);
-    Call { workspace, request }
+    let operation = tool.operation.unwrap();
+    let mut fields = Map::new();
+    // Values that the types take; which ones does not matter.
+    for field in operation.op.spec().required() {
+        let value = match field.ty {
+            FieldType::Coordinate | FieldType::Number => json!(1),
+            FieldType::Handle => serde_json::from_str(HANDLE).unwrap(),
+            FieldType::Object => json!({}),
+            _ => json!("Main.lean"),
+        };
+        fields.insert(field.name.to_owned(), value);
+    }
+    fields.extend(operation.fixed.iter().map(|(field, value)| (field.name.to_owned(), (*value).into())));
+    if diagnostics_in_result {
+        fields.insert("diagnosticsInResult".to_owned(), true.into());
+    }
+    fields.insert("op".to_owned(), operation.op.name().into());
+    fields.insert("workspaceId".to_owned(), "w".into());
+    let request = Request::from_map(fields).unwrap();
+    OperationCall { workspace, request, limits: OutputLimits::default(), outside: false }
+}
+
+fn answered(tool: &Tool, response: &str) -> serde_json::Result<Response<Answer>> {
+    let response: Response = serde_json::from_str(response).unwrap();
+    let shape = tool.operation.unwrap().op.spec().answer;
+    let outcome = match response.outcome {
+        Ok(value) => Ok(Answer::decode(shape, value)?),
+        Err(e) => Err(e),
+    };
+    Ok(Response { outcome, file_progress: response.file_progress })
 }
 
 fn projected(name: &str, response: &str) -> ToolOutput {
     let tool = find(name).unwrap();
-    let response: Response = serde_json::from_str(response).unwrap();
-    project(tool, &call(tool, name == "lean_sync"), response, &Limits::default())
+    project(tool, &call(tool, name == "lean_sync"), answered(tool, response).unwrap())
 }
 
 fn check(name: &str, result: &str, expect: &Expect) {
@@ -37,6 +64,12 @@ fn refused(name: &str, result: &str, why: &str) {
     assert!(out.structured.get("workspace").is_none());
     let message = out.structured["message"].as_str().unwrap();
     assert!(message.starts_with(name) && message.contains(why), "{message}");
+}
+
+/// What the answer's type refuses: it never gets here.
+fn undecodable(name: &str, result: &str, why: &str) {
+    let e = answered(find(name).unwrap(), &format!(r#"{{"ok":true,"result":{result}}}"#)).expect_err(name);
+    assert!(e.to_string().contains(why), "{name}: {e}");
 }
 
 const FAILED: &str = r#"{"success":false,"messages":[{"severity":"error","text":"Type mismatch\n  hp"}],"traces":["t"],"proofState":{"goals":[{"userName":"right","goalPrefix":"⊢ ","target":"q","hyps":[{"names":["p","q"],"type":"Prop"},{"names":["x"],"type":"p","value":"hp"}]}]}}"#;
@@ -167,14 +200,14 @@ fn the_barrier() {
         "lean_sync",
         &SYNC.replace(r#""total":2}"#, items),
         &expect![[
-            r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2},"items":[{"path":"Main.lean","uri":"file:///p/Main.lean","severity":"error","range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"message":"bad","completion_blocking":false,"save_blocking":true,"version":3}]},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+            r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2},"items":[{"path":"Main.lean","uri":"file:///p/Main.lean","version":3,"severity":"error","range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"message":"bad","save_blocking":true,"completion_blocking":false}]},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
         ]],
     );
     refused("lean_refresh", &SYNC.replace(r#""total":2}"#, items), "nobody asked");
-    refused("lean_sync", &SYNC.replace(r#""total":2"#, r#""total":3"#), "add up");
-    refused("lean_sync", &SYNC.replace(r#""version":3"#, r#""version":3,"delta":1"#), "delta");
-    refused("lean_sync", &SYNC.replace(r#""saveReady":false,"#, ""), "saveReady");
-    refused("lean_sync", "null", "null");
+    undecodable("lean_sync", &SYNC.replace(r#""total":2"#, r#""total":3"#), "add up");
+    undecodable("lean_sync", &SYNC.replace(r#""version":3"#, r#""version":3,"delta":1"#), "delta");
+    undecodable("lean_sync", &SYNC.replace(r#""saveReady":false,"#, ""), "saveReady");
+    undecodable("lean_sync", "null", "null");
 }
 
 fn saved() -> String {
@@ -200,26 +233,88 @@ fn checkpoints_are_closed_shapes() {
             r#"{"workspace":{"root":"/p"},"closed":true,"saved":{"path":"Main.lean","module":"Main","version":3,"source_hash":"9a9bdc9950870951","olean":"/p/Main.olean","ilean":"/p/Main.ilean","c":"/p/Main.c","trace":"/p/Main.trace","olean_server":"/p/Main.olean.server","sync":{"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":0,"warning":2,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]}}},"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
         ]],
     );
-    refused("lean_save", &saved().replace(r#""ilean""#, r#""extraArtifact":"/x","ilean""#), "extraArtifact");
+    undecodable("lean_save", &saved().replace(r#""ilean""#, r#""extraArtifact":"/x","ilean""#), "extraArtifact");
     refused("lean_save", &saved().replacen(r#""version":3"#, r#""version":4"#, 1), "different texts");
     refused("lean_save", &saved().replacen("Main.lean", "Other.lean", 1), "different texts");
-    refused("lean_save", r#"{"closed":true}"#, "closed");
+    undecodable("lean_save", r#"{"closed":true}"#, "closed");
     refused("lean_close_save", r#"{"closed":true}"#, "saved");
     refused("lean_close_save", &format!(r#"{{"closed":false,"saved":{}}}"#, saved()), "without having closed");
     refused("lean_close", r#"{"closed":false}"#, "without having closed");
-    refused("lean_close", r#"{"closed":true,"saved":null}"#, "saved");
+    refused("lean_close", &format!(r#"{{"closed":true,"saved":{}}}"#, saved()), "nobody asked");
 }
 
 #[test]
 fn other_answers_are_read_strictly_too() {
-    refused("lean_run_at", r#"{"success":true,"messages":[]}"#, "traces");
-    refused("lean_run_at", r#"{"success":true,"messages":[],"traces":[],"clientRequestId":"x"}"#, "clientRequestId");
-    refused("lean_run_at", r#"{"success":true,"messages":[{"severity":"fatal","text":""}],"traces":[]}"#, "fatal");
-    refused("lean_goals", r#"{"goals":null}"#, "null");
-    refused("lean_update", r#"{"version":-1,"changed":true}"#, "-1");
-    refused("lean_todo", r#"{"version":1,"items":[]}"#, "range");
-    refused("lean_code_action_resolve", r#"{"version":1}"#, "codeAction");
-    refused("lean_release", r#"{"released":true}"#, "expected null");
+    undecodable("lean_run_at", r#"{"success":true,"messages":[]}"#, "traces");
+    undecodable(
+        "lean_run_at",
+        r#"{"success":true,"messages":[],"traces":[],"clientRequestId":"x"}"#,
+        "clientRequestId",
+    );
+    undecodable("lean_run_at", r#"{"success":true,"messages":[{"severity":"fatal","text":""}],"traces":[]}"#, "fatal");
+    undecodable("lean_goals", r#"{"goals":null}"#, "null");
+    undecodable("lean_update", r#"{"version":-1,"changed":true}"#, "-1");
+    undecodable("lean_todo", r#"{"version":1,"items":[]}"#, "range");
+    undecodable("lean_code_action_resolve", r#"{"version":1}"#, "codeAction");
+    undecodable("lean_release", r#"{"released":true}"#, "unit");
+}
+
+/// An answer of another operation than the one that was asked for.
+#[test]
+fn an_answer_to_something_else_is_not_passed_on() {
+    for tool in TOOLS.iter().filter(|t| t.operation.is_some()) {
+        let other = if tool.name == "lean_close" { "lean_update" } else { "lean_close" };
+        let text = if tool.name == "lean_close" { r#"{"version":1,"changed":true}"# } else { r#"{"closed":true}"# };
+        let response = answered(find(other).unwrap(), &format!(r#"{{"ok":true,"result":{text}}}"#)).unwrap();
+        let out = project(tool, &call(tool, false), response);
+        // `close` and `close_save` have one shape, and differ in what it holds.
+        assert_eq!(out.structured["code"], "invalidResult", "{}: {}", tool.name, out.structured);
+    }
+}
+
+/// W3: whatever is added to an answer's type appears here by itself, behind the five keys that are always there.
+#[test]
+fn what_an_answer_has_besides_its_promised_keys_comes_last() {
+    let answer: Map<String, Value> = serde_json::from_value(json!({
+        "newKey": 1, "success": true, "messages": [], "handle": { "a": 1 }, "traces": [], "caveats": ["sorry"],
+    }))
+    .unwrap();
+    assert_eq!(
+        Value::Object(five_keys(answer)).to_string(),
+        r#"{"success":true,"messages":[],"traces":[],"proof_state":null,"next_handle":{"a":1},"newKey":1,"caveats":["sorry"]}"#
+    );
+}
+
+/// What blocks is in the order of the file, each thing once, its lines kept.
+#[test]
+fn what_blocks_is_in_order_and_nothing_twice() {
+    let diagnostic = |line: u32, message: &str| {
+        json!({
+            "range": { "start": { "line": line, "character": 2 }, "end": { "line": line, "character": 3 } }, "severity": 1,
+            "message": message, "saveBlocking": true, "completionBlocking": false,
+        })
+    };
+    let mut sync: Value = serde_json::from_str(SYNC).unwrap();
+    sync["readiness"]["blockingDiagnostics"] =
+        json!([diagnostic(7, "b\n  c"), diagnostic(1, "a"), diagnostic(7, "b\n  c"), diagnostic(7, "d")]);
+    let message = json!({ "message": "m", "saveBlocking": true, "completionBlocking": false });
+    sync["readiness"]["blockingMessages"] = json!([message, message]);
+    let out = projected("lean_refresh", &format!(r#"{{"ok":true,"result":{sync}}}"#)).structured;
+    let told: Vec<_> =
+        out["readiness"]["blocking_diagnostics"].as_array().unwrap().iter().map(|d| &d["message"]).collect();
+    assert_eq!(told, ["a", "b\n  c", "d"]);
+    assert_eq!(out["readiness"]["blocking_messages"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_outside_of_the_root_is_said_to_be_so() {
+    let tool = find("lean_close").unwrap();
+    let mut call = call(tool, false);
+    for outside in [true, false] {
+        call.outside = outside;
+        let out = project(tool, &call, answered(tool, r#"{"ok":true,"result":{"closed":true}}"#).unwrap());
+        assert_eq!(out.structured.get("outside_workspace"), outside.then_some(&json!(true)));
+    }
 }
 
 #[test]
@@ -227,7 +322,7 @@ fn failures_pass_with_their_data() {
     let data = json!({ "reason": "documentVersionMismatch", "expectedVersion": 1, "currentVersion": 2 });
     let error = ErrorBody { code: "contentModified".into(), message: "m".into(), data: Some(data.clone()) };
     for tool in TOOLS.iter().filter(|t| t.operation.is_some()) {
-        let out = project(tool, &call(tool, false), Response::failed(error.clone()), &Limits::default());
+        let out = project(tool, &call(tool, false), Response::failed(error.clone()));
         assert!(out.is_error);
         assert_eq!(out.structured, json!({ "code": "contentModified", "message": "m", "data": data }));
     }
@@ -237,8 +332,9 @@ fn failures_pass_with_their_data() {
 fn large_results_are_cut_and_say_so() {
     let tool = find("lean_workspace_symbols").unwrap();
     let many: Vec<_> = (0..9000).map(|n| json!({ "name": format!("symbol{n}"), "kind": 14 })).collect();
-    let limits = Limits { max_output_bytes: 10_000 };
-    let out = project(tool, &call(tool, false), Response::ok(many.into()), &limits);
+    let mut call = call(tool, false);
+    call.limits.max_output_bytes = 10_000;
+    let out = project(tool, &call, Response::ok(Answer::Lsp(many.into())));
     assert!(!out.is_error);
     assert!(out.structured.to_string().len() <= 10_000);
     assert_eq!(out.structured["truncated"][0]["field"], "result");
@@ -282,7 +378,7 @@ fn the_process_itself() {
     assert_eq!(version["mcp_protocol"], "2026-07-28");
     assert_eq!(version["runtime_active"], false);
     assert_eq!(version_object(true)["runtime_active"], true);
-    let limits = Limits::default();
+    let limits = OutputLimits::default();
     assert_eq!(stats(None, &limits).structured, json!({ "uptimeMs": 0, "workspaces": {} }));
     assert_eq!(stats(Some(json!({ "uptimeMs": 5 })), &limits).structured, json!({ "uptimeMs": 5 }));
 }

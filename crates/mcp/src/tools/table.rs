@@ -1,11 +1,16 @@
-//! The MCP table: every tool in the order of `tools/list`. Arguments are not here; they are the operation's fields (see [`Operation`]).
+//! The MCP table: every tool in the order of `tools/list`. Arguments are not here; they are the operation's fields (see
+//! [`ToolOperation`]).
 
 use beam_wire::Op;
-use beam_wire::field::{self, Field};
+use beam_wire::answer::AnswerType;
+use beam_wire::document::Close;
+use beam_wire::field::{Field, named};
+use beam_wire::run::{RunAt, RunWith};
+use beam_wire::todo::{GoalsAt, TodoIn};
 
 /// Which way a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ToolKind {
     /// `beam_version`
     Version,
     /// `beam_stats`
@@ -42,7 +47,7 @@ const BARRIER: ProgressPolicy = ProgressPolicy { diagnostics: true, ..RUN };
 
 /// The one hint a tool gives, if any. Hints are advice to clients; a hint that is not here keeps the protocol's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hint {
+pub(crate) enum ToolHint {
     /// No `annotations`.
     None,
     /// `readOnlyHint: true`
@@ -53,37 +58,9 @@ pub(crate) enum Hint {
     Idempotent,
 }
 
-/// Shape of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Run result.
-    Run,
-    /// Lean's own LSP answer, unchanged; wrapped when it is not an object.
-    Lsp,
-    /// Goals.
-    Goals,
-    /// Todo items.
-    Todo,
-    /// A resolved code action.
-    CodeAction,
-    /// Nothing.
-    Null,
-    /// Version and whether it changed.
-    Update,
-    /// The barrier's result.
-    Sync,
-    /// A checkpoint.
-    Save,
-    /// A checkpoint, then closed.
-    CloseSave,
-    /// Closed.
-    Close,
-}
-
-/// How a tool sees an operation of the wire's table. Its arguments are the operation's fields but `root` and those that are fixed or
-/// hidden, spelled in snake case.
+/// How a tool sees an operation. Its arguments are the operation's own fields but those that are fixed or hidden, spelled in snake case.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct ToolOperation {
     /// The operation.
     pub op: Op,
     /// Flags that the tool itself sets.
@@ -94,8 +71,6 @@ pub(crate) struct Operation {
     pub required: &'static [Field],
     /// Fields with a name of their own.
     pub renamed: &'static [(Field, &'static str)],
-    /// Shape of the result.
-    pub output: Output,
 }
 
 /// A tool.
@@ -104,17 +79,38 @@ pub(crate) struct Tool {
     /// Name.
     pub name: &'static str,
     /// Which way it goes.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// Which events may occur.
     pub progress: ProgressPolicy,
     /// Annotation.
-    pub hint: Hint,
+    pub hint: ToolHint,
     /// What it does, in words for an agent.
     pub about: &'static str,
-    /// It runs the caller's text: the words about speculation belong to its description.
-    pub speculative: bool,
-    /// The operation behind it; `Some` exactly for [`Kind::Operation`].
-    pub operation: Option<&'static Operation>,
+    /// The operation behind it; `Some` exactly for [`ToolKind::Operation`].
+    pub operation: Option<&'static ToolOperation>,
+}
+
+impl Tool {
+    /// It runs the caller's text.
+    pub(crate) fn is_speculative(&self) -> bool {
+        self.operation.is_some_and(|o| o.op.spec().answer == AnswerType::Run)
+    }
+
+    /// Lean's words are in its result: messages, traces, diagnostics.
+    pub(crate) fn tells_messages(&self) -> bool {
+        self.operation.is_some_and(|o| match o.op.spec().answer {
+            AnswerType::Run | AnswerType::Sync | AnswerType::Saved | AnswerType::Todo => true,
+            // A file that is saved first.
+            AnswerType::Closed => !o.fixed.is_empty(),
+            _ => false,
+        })
+    }
+
+    /// Its result has no bound of its own.
+    pub(crate) fn is_large(&self) -> bool {
+        let lists = |answer| matches!(answer, AnswerType::Goals | AnswerType::CodeAction | AnswerType::Lsp);
+        self.tells_messages() || self.operation.is_some_and(|o| lists(o.op.spec().answer))
+    }
 }
 
 /// The tool of that name.
@@ -122,90 +118,105 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|t| t.name == name)
 }
 
-const fn utility(name: &'static str, kind: Kind, hint: Hint, progress: ProgressPolicy, about: &'static str) -> Tool {
-    Tool { name, kind, progress, hint, about, speculative: false, operation: None }
+const fn utility(
+    name: &'static str,
+    kind: ToolKind,
+    hint: ToolHint,
+    progress: ProgressPolicy,
+    about: &'static str,
+) -> Tool {
+    Tool { name, kind, progress, hint, about, operation: None }
 }
 
 const fn lean(
     name: &'static str,
-    hint: Hint,
+    hint: ToolHint,
     progress: ProgressPolicy,
     about: &'static str,
-    operation: &'static Operation,
+    operation: &'static ToolOperation,
 ) -> Tool {
-    let speculative = matches!(operation.output, Output::Run);
-    Tool { name, kind: Kind::Operation, progress, hint, about, speculative, operation: Some(operation) }
+    Tool { name, kind: ToolKind::Operation, progress, hint, about, operation: Some(operation) }
 }
 
-const fn plain(op: Op, output: Output) -> Operation {
-    Operation { op, fixed: &[], hidden: &[], required: &[], renamed: &[], output }
+const fn plain(op: Op) -> ToolOperation {
+    ToolOperation { op, fixed: &[], hidden: &[], required: &[], renamed: &[] }
 }
 
-const RUN_AT: Operation = Operation { hidden: &[field::STORE_HANDLE], ..plain(Op::RunAt, Output::Run) };
-const RUN_AT_HANDLE: Operation = Operation { fixed: &[(field::STORE_HANDLE, true)], ..plain(Op::RunAt, Output::Run) };
-const RUN_WITH: Operation =
-    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, false)], ..plain(Op::RunWith, Output::Run) };
-const RUN_WITH_LINEAR: Operation =
-    Operation { fixed: &[(field::STORE_HANDLE, true), (field::LINEAR, true)], ..plain(Op::RunWith, Output::Run) };
-const HOVER: Operation = plain(Op::Hover, Output::Lsp);
-const SIGNATURE_HELP: Operation = plain(Op::SignatureHelp, Output::Lsp);
-const DEFINITION: Operation = plain(Op::Definition, Output::Lsp);
-const REFERENCES: Operation = plain(Op::References, Output::Lsp);
-const DOCUMENT_SYMBOLS: Operation = plain(Op::DocumentSymbols, Output::Lsp);
-const WORKSPACE_SYMBOLS: Operation = plain(Op::WorkspaceSymbols, Output::Lsp);
-/// `text` is for another prover.
-const GOALS: Operation =
-    Operation { hidden: &[field::TEXT], required: &[field::MODE], ..plain(Op::Goals, Output::Goals) };
-const TODO: Operation = Operation {
-    renamed: &[(field::LINE, "start_line"), (field::CHARACTER, "start_character")],
-    ..plain(Op::Todo, Output::Todo)
+const RUN_AT: ToolOperation = ToolOperation { hidden: &[named(RunAt::FIELDS, "storeHandle")], ..plain(Op::RunAt) };
+const RUN_AT_HANDLE: ToolOperation =
+    ToolOperation { fixed: &[(named(RunAt::FIELDS, "storeHandle"), true)], ..plain(Op::RunAt) };
+const RUN_WITH: ToolOperation = ToolOperation {
+    fixed: &[(named(RunWith::FIELDS, "storeHandle"), true), (named(RunWith::FIELDS, "linear"), false)],
+    ..plain(Op::RunWith)
 };
-const CODE_ACTION_RESOLVE: Operation = plain(Op::CodeActionResolve, Output::CodeAction);
-const RELEASE: Operation = plain(Op::Release, Output::Null);
-const UPDATE: Operation = plain(Op::UpdateFile, Output::Update);
-const SYNC: Operation = plain(Op::SyncFile, Output::Sync);
-const REFRESH: Operation = plain(Op::RefreshFile, Output::Sync);
-const SAVE: Operation = plain(Op::SaveOlean, Output::Save);
-const CLOSE_SAVE: Operation =
-    Operation { fixed: &[(field::SAVE_ARTIFACTS, true)], ..plain(Op::Close, Output::CloseSave) };
-const CLOSE: Operation =
-    Operation { hidden: &[field::SAVE_ARTIFACTS, field::DIAGNOSTIC_SCOPE], ..plain(Op::Close, Output::Close) };
+const RUN_WITH_LINEAR: ToolOperation = ToolOperation {
+    fixed: &[(named(RunWith::FIELDS, "storeHandle"), true), (named(RunWith::FIELDS, "linear"), true)],
+    ..plain(Op::RunWith)
+};
+const HOVER: ToolOperation = plain(Op::Hover);
+const SIGNATURE_HELP: ToolOperation = plain(Op::SignatureHelp);
+const DEFINITION: ToolOperation = plain(Op::Definition);
+const REFERENCES: ToolOperation = plain(Op::References);
+const DOCUMENT_SYMBOLS: ToolOperation = plain(Op::DocumentSymbols);
+const WORKSPACE_SYMBOLS: ToolOperation = plain(Op::WorkspaceSymbols);
+/// `text` is for another prover.
+const GOALS: ToolOperation = ToolOperation {
+    hidden: &[named(GoalsAt::FIELDS, "text")],
+    required: &[named(GoalsAt::FIELDS, "mode")],
+    ..plain(Op::Goals)
+};
+const TODO: ToolOperation = ToolOperation {
+    renamed: &[(named(TodoIn::FIELDS, "line"), "start_line"), (named(TodoIn::FIELDS, "character"), "start_character")],
+    ..plain(Op::Todo)
+};
+const CODE_ACTION_RESOLVE: ToolOperation = plain(Op::CodeActionResolve);
+const RELEASE: ToolOperation = plain(Op::Release);
+const UPDATE: ToolOperation = plain(Op::UpdateFile);
+const SYNC: ToolOperation = plain(Op::SyncFile);
+const REFRESH: ToolOperation = plain(Op::RefreshFile);
+const SAVE: ToolOperation = plain(Op::SaveOlean);
+const CLOSE_SAVE: ToolOperation =
+    ToolOperation { fixed: &[(named(Close::FIELDS, "saveArtifacts"), true)], ..plain(Op::Close) };
+const CLOSE: ToolOperation = ToolOperation {
+    hidden: &[named(Close::FIELDS, "saveArtifacts"), named(Close::FIELDS, "diagnosticScope")],
+    ..plain(Op::Close)
+};
 
 /// Every tool, in the order of `tools/list`.
 pub(crate) const TOOLS: &[Tool] = &[
     utility(
         "beam_version",
-        Kind::Version,
-        Hint::ReadOnly,
+        ToolKind::Version,
+        ToolHint::ReadOnly,
         QUIET,
         "Identity of this server: version, preferred MCP revision, executable, whether a Lean runtime is active.",
     ),
     utility(
         "beam_stats",
-        Kind::Stats,
-        Hint::ReadOnly,
+        ToolKind::Stats,
+        ToolHint::ReadOnly,
         QUIET,
         "Debug counters of every workspace this process has cached. Not a way to choose a workspace.",
     ),
     utility(
         "beam_feedback_report",
-        Kind::Feedback,
-        Hint::None,
+        ToolKind::Feedback,
+        ToolHint::None,
         PREPARATION,
         "Beam does not upload or submit anything: this returns a report about a problem with Beam itself as Markdown. bundle also writes \
          files under the project's .beam/feedback. confidential collects nothing from the project.",
     ),
     utility(
         "lean_drop_workspace",
-        Kind::DropWorkspace,
-        Hint::Idempotent,
+        ToolKind::DropWorkspace,
+        ToolHint::Idempotent,
         PREPARATION,
         "Forget a workspace's Lean processes and handles: after changes to lakefile, manifest, lean-toolchain, Lean options or plugins. \
          Runs after all earlier calls and before later ones; the next call starts anew.",
     ),
     lean(
         "lean_run_at",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         RUN,
         "Try one tactic in a proof, or one command elsewhere, at a position, and see messages and remaining goals. Cheap: compare \
          candidates in parallel. success false: Lean rejected it, see messages. goals []: solved. proof_state null: not in a proof.",
@@ -213,39 +224,45 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_run_at_handle",
-        Hint::Additive,
+        ToolHint::Additive,
         RUN,
         "As lean_run_at; a success may carry next_handle, the state reached, for lean_run_with. lean_release it when done.",
         &RUN_AT_HANDLE,
     ),
-    lean("lean_hover", Hint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
-    lean("lean_signature_help", Hint::ReadOnly, FILE, "Signature of the application at a position.", &SIGNATURE_HELP),
-    lean("lean_definition", Hint::ReadOnly, FILE, "Where what stands at a position is defined.", &DEFINITION),
+    lean("lean_hover", ToolHint::ReadOnly, FILE, "Type and documentation of what stands at a position.", &HOVER),
+    lean(
+        "lean_signature_help",
+        ToolHint::ReadOnly,
+        FILE,
+        "Signature of the application at a position.",
+        &SIGNATURE_HELP,
+    ),
+    lean("lean_definition", ToolHint::ReadOnly, FILE, "Where what stands at a position is defined.", &DEFINITION),
     lean(
         "lean_references",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "Where what stands at a position is used, in all files open or built.",
         &REFERENCES,
     ),
-    lean("lean_document_symbols", Hint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
+    lean("lean_document_symbols", ToolHint::ReadOnly, FILE, "Declarations of a file.", &DOCUMENT_SYMBOLS),
     lean(
         "lean_workspace_symbols",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         PREPARATION,
         "Declarations of the workspace whose name matches a query.",
         &WORKSPACE_SYMBOLS,
     ),
     lean(
         "lean_goals",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "Goals before or after the tactic at a position; an error outside proofs. Runs nothing.",
         &GOALS,
     ),
     lean(
         "lean_todo",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at \
          run_at_position. Waits for the whole file.",
@@ -253,7 +270,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_code_action_resolve",
-        Hint::ReadOnly,
+        ToolHint::ReadOnly,
         FILE,
         "The edit behind a code_action of lean_todo, passed unchanged. Nothing is applied: the client applies any WorkspaceEdit, then \
          calls lean_update or lean_sync.",
@@ -261,22 +278,22 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_run_with",
-        Hint::Additive,
+        ToolHint::Additive,
         FILE,
         "Try one tactic or command from a handle's state. The handle stays usable for other branches; a success may carry next_handle.",
         &RUN_WITH,
     ),
     lean(
         "lean_run_with_linear",
-        Hint::None,
+        ToolHint::None,
         FILE,
         "As lean_run_with, but the handle is used up, whatever comes of it.",
         &RUN_WITH_LINEAR,
     ),
-    lean("lean_release", Hint::None, FILE, "Forget a handle.", &RELEASE),
+    lean("lean_release", ToolHint::None, FILE, "Forget a handle.", &RELEASE),
     lean(
         "lean_update",
-        Hint::None,
+        ToolHint::None,
         PREPARATION,
         "Read the on-disk source and hand it to Lean; answers at once with the version that position tools need. Do it after each edit; \
          lean_sync also waits for diagnostics.",
@@ -284,7 +301,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_sync",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness what blocks a save. \
          Never applies speculative text. A check that cannot complete is an error, never clean.",
@@ -292,14 +309,14 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_refresh",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "For stale imports: close the file, read the on-disk source with fresh imports, then as lean_sync.",
         &REFRESH,
     ),
     lean(
         "lean_save",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "Sync, then write Lean/Lake build artifacts of that text, so that importers see it. A development checkpoint, not a batch-build or \
          CI success.",
@@ -307,12 +324,12 @@ pub(crate) const TOOLS: &[Tool] = &[
     ),
     lean(
         "lean_close_save",
-        Hint::None,
+        ToolHint::None,
         BARRIER,
         "As lean_save, which writes Lean/Lake build artifacts, then close the file.",
         &CLOSE_SAVE,
     ),
-    lean("lean_close", Hint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
+    lean("lean_close", ToolHint::Idempotent, PREPARATION, "Forget a file, its Lean process and handles.", &CLOSE),
 ];
 
 #[cfg(test)]

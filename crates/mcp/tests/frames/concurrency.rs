@@ -197,6 +197,52 @@ async fn calls_beyond_the_limit_stand_in_line() {
     assert_eq!((fake.started(), fake.peak()), (200, 128));
 }
 
+/// While every place for a call is taken, a further call is refused at once, and cancellations and the end of the input are still read.
+#[tokio::test(start_paused = true)]
+async fn m6_full_slots_hold_up_neither_cancellation_nor_the_end() {
+    let ((mut c, fake), (_dir, root)) = (start(), project());
+    for id in 0..1024 {
+        c.send(&probe(id, &root, "hang")).await;
+    }
+    fake.until(|f| f.active() == 128).await;
+    let refused = c.ask(&probe("one too many", &root, "ok")).await;
+    let error = &refused["result"]["structuredContent"];
+    assert_eq!((&refused["result"]["isError"], &error["code"]), (&json!(true), &json!("tooManyCalls")), "{refused}");
+    assert_eq!(error["data"], json!({ "limit": 1024 }));
+    // An eviction is a call, too.
+    assert_eq!(c.ask(&evict("drop", &root)).await["result"]["structuredContent"]["code"], "tooManyCalls");
+    // What needs no work needs no place.
+    assert_eq!(c.code(&modern("list", "tools/list", json!({}), json!({})).to_string()).await, 0);
+    c.send(&cancel(7)).await;
+    c.send(&cancel(1023)).await;
+    fake.until(|f| f.cancelled() == 1).await;
+    // Its place is free again; the call stands in line behind those before it.
+    c.send(&probe("again", &root, "ok")).await;
+    c.quiet(MOMENT).await;
+    c.close_stdin();
+    let before = tokio::time::Instant::now();
+    let (rest, reason) = c.finish().await;
+    assert!(before.elapsed() < Duration::from_secs(2), "{:?}", before.elapsed());
+    assert_eq!((rest, reason), (Vec::new(), ExitReason::InputClosed));
+}
+
+/// A client that reads nothing is no longer answered, but what it cancels and that it ends is noticed.
+#[tokio::test(start_paused = true)]
+async fn m6_unread_answers_hold_up_neither_cancellation_nor_the_end() {
+    let ((mut c, fake), (_dir, root)) = (start(), project());
+    c.send(&probe("hanging", &root, "hang")).await;
+    fake.until(|f| f.active() == 1).await;
+    for id in 0..200 {
+        c.send(&modern(id, "tools/list", json!({}), json!({}))).await;
+    }
+    c.send(&cancel("hanging")).await;
+    tokio::time::timeout(Duration::from_secs(60), fake.until(|f| f.cancelled() == 1)).await.expect("it is read");
+    c.close_stdin();
+    let before = tokio::time::Instant::now();
+    assert_eq!(c.ended().await, ExitReason::InputClosed);
+    assert!(before.elapsed() < Duration::from_secs(2), "{:?}", before.elapsed());
+}
+
 /// A client that stops reading stops us: what is kept for it is bounded, and nothing is lost when it reads again.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stops_reading_is_not_read_for_ever() {

@@ -210,8 +210,14 @@ async fn legacy_results_carry_nothing_of_the_modern_ones() {
         json!({
             "protocolVersion": "2025-11-25", "capabilities": { "logging": {}, "tools": { "listChanged": false } },
             "serverInfo": { "name": "lean-beam-mcp", "version": env!("CARGO_PKG_VERSION") },
+            "instructions": answer["result"]["instructions"],
         })
     );
+    // Both revisions tell the same.
+    let mut modern_client = at(Stand::Undecided).await;
+    let discovered = modern_client.ask(&modern(1, "server/discover", json!({}), json!({}))).await;
+    assert!(answer["result"]["instructions"].is_string());
+    assert_eq!(answer["result"]["instructions"], discovered["result"]["instructions"]);
     c.raw(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     assert_eq!(
         c.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).await,

@@ -14,7 +14,7 @@ use beam_broker::Dropped;
 use beam_mcp::Service;
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
-use beam_wire::{ErrorBody, FailureCode, Op, Progress, Request, Response, StreamDiagnostic};
+use beam_wire::{Answer, ErrorBody, FailureCode, Op, Operation, Progress, Request, Response, StreamDiagnostic};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -192,7 +192,7 @@ impl Service for Fake {
         }
     }
 
-    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response {
+    async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
         let request = match request {
             Ok(request) => request,
             Err(rejected) => return Response::failed(rejected.error),
@@ -255,11 +255,17 @@ impl Service for Fake {
 }
 
 fn script_of(request: &Request) -> String {
-    let args = &request.args;
-    args.text.as_ref().or(args.query.as_ref()).or(args.path.as_ref()).cloned().unwrap_or_default()
+    let fields = request.operation.to_fields();
+    ["text", "query", "path"].iter().find_map(|key| fields.get(*key)?.as_str()).unwrap_or_default().to_owned()
 }
 
-fn answer(request: &Request, script: &str, big: Option<usize>) -> Response {
+fn answer(request: &Request, script: &str, big: Option<usize>) -> Response<Answer> {
+    let Response { outcome, file_progress } = answer_json(request, script, big);
+    let decode = |value| Answer::decode(request.op().spec().answer, value).expect("the fake keeps the types");
+    Response { outcome: outcome.map(decode), file_progress }
+}
+
+fn answer_json(request: &Request, script: &str, big: Option<usize>) -> Response {
     let sync = json!({
         "path": "A.lean", "version": 1,
         "diagnostics": { "counts": { "error": 0, "warning": 0, "information": 0, "hint": 0, "unknown": 0, "total": 0 } },
@@ -269,7 +275,7 @@ fn answer(request: &Request, script: &str, big: Option<usize>) -> Response {
         "path": "A.lean", "module": "A", "version": 1, "sourceHash": "9a9bdc9950870951", "olean": "/o", "ilean": "/i", "c": "/c",
         "trace": "/t", "sync": sync,
     });
-    match request.op {
+    match request.op() {
         Op::RunAt | Op::RunWith => {
             let text = big.map_or_else(|| script.to_owned(), |n| "y".repeat(n));
             let message = json!({ "severity": "information", "text": text });
@@ -278,7 +284,7 @@ fn answer(request: &Request, script: &str, big: Option<usize>) -> Response {
         Op::UpdateFile => Response::ok(json!({ "version": 1, "changed": true })),
         Op::SyncFile | Op::RefreshFile => Response::ok(sync).with_progress(Some(progress(7, true))),
         Op::SaveOlean => Response::ok(save).with_progress(Some(progress(7, true))),
-        Op::Close if request.args.save_artifacts == Some(true) => {
+        Op::Close if matches!(&request.operation, Operation::Close(close) if close.save_artifacts == Some(true)) => {
             Response::ok(json!({ "closed": true, "saved": save })).with_progress(Some(progress(7, true)))
         }
         Op::Close => Response::ok(json!({ "closed": true })),

@@ -1,4 +1,6 @@
-//! Tools on real Lean, through the whole server: every tool once, and the documentation's tour as it is written there.
+//! Tools on real Lean, through the whole server: every tool once, the documentation's tour as it is written there, what answers cost.
+
+#![allow(clippy::print_stdout, reason = "figures, for who asks for them")]
 
 #[path = "../support/client.rs"]
 #[allow(
@@ -9,6 +11,7 @@
 mod client;
 
 mod every;
+mod tokens;
 mod tour;
 
 use beam_base::AbsPath;

@@ -5,7 +5,7 @@ use super::*;
 const DOC: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mcp.md"));
 
 /// A fenced block of the tour: what stands behind the fence, and the text.
-fn blocks() -> Vec<(&'static str, &'static str)> {
+pub fn blocks() -> Vec<(&'static str, &'static str)> {
     let tour = DOC.split("## A tour in two minutes").nth(1).unwrap().split("\n## ").next().unwrap();
     let mut out = Vec::new();
     let mut rest = tour;
@@ -16,6 +16,15 @@ fn blocks() -> Vec<(&'static str, &'static str)> {
         rest = after;
     }
     out
+}
+
+/// A written call: the tool and its arguments, with the last handle where the tour says `next_handle`.
+pub fn next_call(text: &str, handle: &Value) -> (String, Value) {
+    let mut call: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    if call["arguments"]["handle"] == "next_handle" {
+        call["arguments"]["handle"] = handle.clone();
+    }
+    (call["name"].as_str().unwrap().to_owned(), call["arguments"].take())
 }
 
 /// Everything that is written is there; `…` stands for any text. Lists have the written length.
@@ -49,12 +58,8 @@ async fn the_tour_in_the_documentation_is_true() {
         match info {
             "lean" => beam.write("Tour.lean", &format!("{text}\n")),
             "json call" => {
-                let mut call: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
-                if call["arguments"]["handle"] == "next_handle" {
-                    call["arguments"]["handle"] = handle.clone();
-                }
-                let arguments = call["arguments"].take();
-                answer = beam.call(call["name"].as_str().unwrap(), arguments).await;
+                let (tool, arguments) = next_call(&text, &handle);
+                answer = beam.call(&tool, arguments).await;
                 if answer.0["next_handle"].is_object() {
                     handle = answer.0["next_handle"].clone();
                 }
@@ -100,8 +105,9 @@ async fn the_table_of_tools_is_the_schemas() {
         if !needed.is_empty() {
             assert_eq!(words(required), needed, "{name}");
         }
-        for key in schema["properties"].as_object().unwrap().keys().filter(|k| *k != "workspace" && !needed.contains(k))
-        {
+        // Told once, above the table.
+        let common = |key: &str| ["workspace", "full_messages", "max_output_bytes"].contains(&key);
+        for key in schema["properties"].as_object().unwrap().keys().filter(|k| !common(k) && !needed.contains(k)) {
             assert!(words(optional).contains(key), "{name}: [{key}]");
         }
     }

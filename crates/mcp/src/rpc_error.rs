@@ -12,7 +12,7 @@ pub(crate) const LEGACY: &str = "2025-11-25";
 
 /// Why a message is answered with a JSON-RPC error. Failures of a known tool's work are not errors of this kind.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum RpcError {
     /// The line is not JSON in UTF-8.
     #[error("the line is not JSON: {0}")]
     NotJson(String),
@@ -48,7 +48,7 @@ pub(crate) struct ErrorObject {
     data: Option<Value>,
 }
 
-impl Fault {
+impl RpcError {
     fn code(&self) -> i32 {
         match self {
             Self::NotJson(_) => -32700,

@@ -1,35 +1,41 @@
 //! Results have a size limit. What is too large is cut where a reader loses least, and every cut is stated.
 //!
-//! Rules: nothing is cut when the result fits. Long arrays, and the statistics' table of workspaces, lose elements, errors last; long
+//! Rules: a message or trace keeps its first [`MESSAGE_CHARS`] characters unless the caller wants it whole. Beyond that nothing is cut when
+//! the result fits. Long arrays, and the statistics' table of workspaces, lose elements, errors last; long
 //! strings lose their end. Paths, ranges, handles
 //! and code actions are never cut: half of one is worse than none. `truncated` at the end of the result lists
 //! `{field, unit: "items" | "characters", shown, total}`; a result that cannot be made to fit becomes the error `outputTooLarge`.
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolError, ToolOutput};
+use super::output::{ToolError, ToolOutput};
 
-/// Limits of what a tool returns.
+/// OutputLimits of what a tool returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct OutputLimits {
     /// Bytes of `structuredContent` as JSON. The frame has it twice, the second time quoted: up to three times as much.
     pub max_output_bytes: usize,
+    /// Messages and traces are not cut for their own length.
+    pub full_messages: bool,
 }
 
-impl Limits {
+impl OutputLimits {
     /// The variable that sets the limit.
     pub(crate) const VARIABLE: &str = "LEAN_BEAM_MCP_MAX_OUTPUT_BYTES";
-    const LOWEST: usize = 4 * 1024;
-    /// Three times this is below the 10 MiB at which clients give up on a frame.
-    const HIGHEST: usize = 3 * 1024 * 1024;
+    /// The least that may be asked for.
+    pub(crate) const LOWEST: usize = 4 * 1024;
+    /// The most: three times this is below the 10 MiB at which clients give up on a frame.
+    pub(crate) const HIGHEST: usize = 3 * 1024 * 1024;
+    /// What may be asked for.
+    pub(crate) const RANGE: std::ops::RangeInclusive<usize> = Self::LOWEST..=Self::HIGHEST;
 
-    /// Reads [`Limits::VARIABLE`]'s value.
+    /// Reads [`OutputLimits::VARIABLE`]'s value.
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, String> {
         let Some(text) = text.map(str::trim).filter(|t| !t.is_empty()) else {
             return Ok(Self::default());
         };
         match text.parse() {
-            Ok(bytes) if (Self::LOWEST..=Self::HIGHEST).contains(&bytes) => Ok(Self { max_output_bytes: bytes }),
+            Ok(bytes) if Self::RANGE.contains(&bytes) => Ok(Self { max_output_bytes: bytes, ..Self::default() }),
             _ => Err(format!(
                 "{} must be a whole number of bytes from {} to {}, not {text:?}",
                 Self::VARIABLE,
@@ -40,9 +46,9 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for OutputLimits {
     fn default() -> Self {
-        Self { max_output_bytes: 256 * 1024 }
+        Self { max_output_bytes: 64 * 1024, full_messages: false }
     }
 }
 
@@ -60,56 +66,121 @@ const WHOLE: [&str; 11] = [
     "truncated",
     "counts",
 ];
+/// Characters that a message or trace keeps.
+const MESSAGE_CHARS: usize = 6000;
 /// Strings up to this many bytes are left alone.
 const SHORT: usize = 200;
 /// Marks the place where a string was cut.
 const ELLIPSIS: &str = "…";
 
 /// The output, cut if it is too large.
-pub(crate) fn within(output: ToolOutput, limits: &Limits) -> ToolOutput {
+pub(crate) fn to_limit(mut output: ToolOutput, limits: &OutputLimits) -> ToolOutput {
     let limit = limits.max_output_bytes;
     let before = size(&output.structured);
-    if before <= limit {
+    let mut shortened = Vec::new();
+    if !limits.full_messages && before > MESSAGE_CHARS {
+        shorten_messages(&mut output.structured, "", &mut shortened);
+        state_cuts(&mut output.structured, &shortened);
+    }
+    if size(&output.structured) <= limit {
         return output;
     }
     // What the statement itself takes is known only afterwards.
     let mut reserve = 256;
     while reserve < limit {
         let mut cut = output.structured.clone();
+        if let Value::Object(map) = &mut cut {
+            map.remove("truncated");
+        }
         let mut cuts = Vec::new();
-        if fit(&mut cut, limit - reserve, "", &mut cuts)
-            && let Value::Object(map) = &mut cut
-        {
-            map.insert("truncated".into(), cuts.iter().map(Cut::to_value).collect());
+        if fit(&mut cut, limit - reserve, "", &mut cuts) {
+            state_cuts(&mut cut, &both(&shortened, cuts));
             if size(&cut) <= limit {
                 return ToolOutput { structured: cut, is_error: output.is_error };
             }
         }
         reserve *= 2;
     }
-    let message = format!(
-        "the result has {before} bytes, the limit is {limit}, and it cannot be cut sensibly; ask for a smaller range, or start the \
-         server with a larger {}",
-        Limits::VARIABLE
-    );
-    ToolError { code: "outputTooLarge".to_owned(), message, data: None }.into()
+    ToolError::output_too_large(format!(
+        "the result has {before} bytes, the limit is {limit}, and it cannot be cut sensibly; ask for a smaller range, or for more with \
+         max_output_bytes"
+    ))
+    .into()
 }
 
-struct Cut {
+/// What was shortened first and what was cut then; a text of which both are true has its first length.
+fn both(shortened: &[Truncation], mut cuts: Vec<Truncation>) -> Vec<Truncation> {
+    let mut all = Vec::new();
+    for earlier in shortened {
+        match cuts.iter_mut().find(|c| c.field == earlier.field) {
+            Some(later) => later.total = earlier.total,
+            None => all.push(earlier.clone()),
+        }
+    }
+    all.extend(cuts);
+    all
+}
+
+fn state_cuts(structured: &mut Value, cuts: &[Truncation]) {
+    if let Value::Object(map) = structured
+        && !cuts.is_empty()
+    {
+        map.insert("truncated".into(), cuts.iter().map(Truncation::to_value).collect());
+    }
+}
+
+/// Cuts messages and traces that are too long for themselves: one of them says little more in half a megabyte than in its beginning.
+fn shorten_messages(value: &mut Value, field: &str, cuts: &mut Vec<Truncation>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut().filter(|(key, _)| !WHOLE.contains(&key.as_str())) {
+                let name = if field.is_empty() { key.clone() } else { format!("{field}.{key}") };
+                match value {
+                    Value::String(text) if key == "text" || key == "message" => shorten(text, &name, cuts),
+                    Value::Array(traces) if key == "traces" => {
+                        for (n, trace) in traces.iter_mut().enumerate() {
+                            if let Value::String(text) = trace {
+                                shorten(text, &format!("{name}[{n}]"), cuts);
+                            }
+                        }
+                    }
+                    value => shorten_messages(value, &name, cuts),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (n, item) in items.iter_mut().enumerate() {
+                shorten_messages(item, &format!("{field}[{n}]"), cuts);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn shorten(text: &mut String, field: &str, cuts: &mut Vec<Truncation>) {
+    let Some((end, _)) = text.char_indices().nth(MESSAGE_CHARS) else { return };
+    let total = text.chars().count();
+    text.truncate(end);
+    text.push_str(ELLIPSIS);
+    cuts.push(Truncation { field: field.to_owned(), unit: "characters", shown: MESSAGE_CHARS, total });
+}
+
+#[derive(Clone)]
+struct Truncation {
     field: String,
     unit: &'static str,
     shown: usize,
     total: usize,
 }
 
-impl Cut {
+impl Truncation {
     fn to_value(&self) -> Value {
         json!({ "field": self.field, "unit": self.unit, "shown": self.shown, "total": self.total })
     }
 }
 
 /// Makes the value's JSON at most `budget` bytes; false if that cannot be done.
-fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     if size(value) <= budget {
         return true;
     }
@@ -122,7 +193,7 @@ fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bo
             let shown = text[..kept].chars().count();
             text.truncate(kept);
             text.push_str(ELLIPSIS);
-            cuts.push(Cut { field: field.to_owned(), unit: "characters", shown, total });
+            cuts.push(Truncation { field: field.to_owned(), unit: "characters", shown, total });
             true
         }
         Value::Array(items) => fit_array(items, budget, field, cuts),
@@ -133,7 +204,7 @@ fn fit(value: &mut Value, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bo
     }
 }
 
-fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let total = items.len();
     // Errors first: the last message of a failed text is the one that says why.
     let mut order: Vec<usize> = (0..total).collect();
@@ -156,12 +227,12 @@ fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<
     let mut flags = keep.into_iter();
     items.retain(|_| flags.next().unwrap_or(false));
     if shown < total {
-        cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+        cuts.push(Truncation { field: field.to_owned(), unit: "items", shown, total });
     }
     size_of_items(items) <= budget
 }
 
-fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let total = map.len();
     let mut left = budget.saturating_sub(2);
     let mut shown = 0;
@@ -172,12 +243,12 @@ fn fit_members(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &
         shown += usize::from(left > 0);
         left > 0
     });
-    cuts.push(Cut { field: field.to_owned(), unit: "items", shown, total });
+    cuts.push(Truncation { field: field.to_owned(), unit: "items", shown, total });
     true
 }
 
 /// Members that may be cut share what the others leave, the small ones first, so that one long text does not cost the rest.
-fn fit_object(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Cut>) -> bool {
+fn fit_object(map: &mut Map<String, Value>, budget: usize, field: &str, cuts: &mut Vec<Truncation>) -> bool {
     let cuttable = |key: &str, value: &Value| {
         !WHOLE.contains(&key)
             && match value {
@@ -261,5 +332,5 @@ fn size(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-#[path = "bound_tests.rs"]
+#[path = "truncate_tests.rs"]
 mod tests;

@@ -4,12 +4,12 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn limits(max_output_bytes: usize) -> Limits {
-    Limits { max_output_bytes }
+fn limits(max_output_bytes: usize) -> OutputLimits {
+    OutputLimits { max_output_bytes, full_messages: true }
 }
 
 fn bounded(value: &Value, limit: usize) -> ToolOutput {
-    within(ToolOutput { structured: value.clone(), is_error: false }, &limits(limit))
+    to_limit(ToolOutput { structured: value.clone(), is_error: false }, &limits(limit))
 }
 
 fn truncated(value: &Value, limit: usize, expect: &Expect) -> Value {
@@ -94,7 +94,7 @@ fn handles_and_code_actions_are_whole_or_the_call_fails() {
     assert!(out.is_error);
     assert_eq!(out.structured["code"], "outputTooLarge");
     let message = out.structured["message"].as_str().unwrap();
-    assert!(message.contains(Limits::VARIABLE) && message.contains("5000"), "{message}");
+    assert!(message.contains("max_output_bytes") && message.contains("5000"), "{message}");
     // In a list, what does not fit is left out whole.
     let items = json!([{ "kind": "sorry", "range": 1 }, { "kind": "code_action", "code_action": action }]);
     let out = truncated(
@@ -129,7 +129,7 @@ fn errors_are_bounded_too_and_stay_errors() {
         message: "m".to_owned(),
         data: Some(json!({ "staleDirectDeps": (0..3000).map(|n| n.to_string()).collect::<Vec<_>>() })),
     };
-    let out = within(e.into(), &limits(4096));
+    let out = to_limit(e.into(), &limits(4096));
     assert!(out.is_error && out.structured["code"] == "syncBarrierIncomplete");
     assert_eq!(out.structured["truncated"][0]["field"], "data.staleDirectDeps");
     assert!(out.structured.to_string().len() <= 4096);
@@ -153,11 +153,11 @@ fn sizes_are_those_of_the_json() {
 
 #[test]
 fn the_variable_is_checked() {
-    assert_eq!(Limits::parse(None), Ok(Limits::default()));
-    assert_eq!(Limits::parse(Some(" ")), Ok(Limits::default()));
-    assert_eq!(Limits::parse(Some("8192")), Ok(limits(8192)));
+    assert_eq!(OutputLimits::parse(None), Ok(OutputLimits::default()));
+    assert_eq!(OutputLimits::parse(Some(" ")), Ok(OutputLimits::default()));
+    assert_eq!(OutputLimits::parse(Some("8192")), Ok(OutputLimits { max_output_bytes: 8192, full_messages: false }));
     for bad in ["0", "-1", "4095", "3145729", "many"] {
-        assert!(Limits::parse(Some(bad)).unwrap_err().contains(Limits::VARIABLE), "{bad}");
+        assert!(OutputLimits::parse(Some(bad)).unwrap_err().contains(OutputLimits::VARIABLE), "{bad}");
     }
 }
 
@@ -199,4 +199,44 @@ mod any {
             }
         }
     }
+}
+
+fn shortened(value: Value) -> Value {
+    to_limit(ToolOutput { structured: value, is_error: false }, &OutputLimits::default()).structured
+}
+
+/// Issue 12: half a megabyte of one trace is told by its first lines.
+#[test]
+fn a_long_message_is_cut_for_itself_and_its_length_is_told() {
+    let long = "∀ x, ".repeat(3000);
+    let value = json!({
+        "workspace": { "root": "/p" },
+        "messages": [{ "severity": "error", "text": "short" }, { "severity": "error", "text": long }],
+        "traces": [long],
+        "next_handle": { "raw": { "text": long } },
+        "readiness": { "blocking_diagnostics": [{ "message": long }] },
+    });
+    let out = shortened(value.clone());
+    expect![[r#"[{"field":"messages[1].text","unit":"characters","shown":6000,"total":15000},{"field":"traces[0]","unit":"characters","shown":6000,"total":15000},{"field":"readiness.blocking_diagnostics[0].message","unit":"characters","shown":6000,"total":15000}]"#]]
+        .assert_eq(&out["truncated"].to_string());
+    assert_eq!(out["messages"][1]["text"].as_str().unwrap().chars().count(), 6001);
+    assert_eq!(out["messages"][0], value["messages"][0]);
+    assert_eq!(out["next_handle"], value["next_handle"], "what is opaque is whole");
+    let full = OutputLimits { max_output_bytes: 1 << 20, full_messages: true };
+    assert_eq!(to_limit(ToolOutput { structured: value.clone(), is_error: false }, &full).structured, value);
+    let exact = json!({ "messages": [{ "text": "x".repeat(6000) }] });
+    assert_eq!(shortened(exact.clone()), exact);
+}
+
+/// Both cuts together: the length that is told is that of the whole text.
+#[test]
+fn a_text_that_is_cut_twice_has_its_first_length() {
+    let value = json!({ "messages": [{ "severity": "error", "text": "y".repeat(9_000_000) }], "traces": [] });
+    let limits = OutputLimits { max_output_bytes: 4096, full_messages: false };
+    let out = to_limit(ToolOutput { structured: value, is_error: false }, &limits).structured;
+    assert!(out.to_string().len() <= 4096);
+    assert_eq!(out["truncated"].as_array().unwrap().len(), 1, "{out}");
+    assert_eq!(out["truncated"][0]["total"], 9_000_000);
+    let shown = out["truncated"][0]["shown"].as_u64().unwrap();
+    assert_eq!(out["messages"][0]["text"].as_str().unwrap().chars().count() as u64, shown + 1);
 }
