@@ -177,9 +177,9 @@ impl Document {
 
     /// Asks the document's worker and waits, bound to the version just applied.
     pub(crate) async fn ask(&self, spec: RequestSpec, watch: &mut Watch) -> Result<Reply, ErrorBody> {
-        let (tx, rx) = mpsc::unbounded_channel();
-        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
-        watch.until(pending, rx).await.map_err(|e| failure::request(e, &self.shown()))
+        let (observer, seen) = beam_session::observer();
+        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(observer));
+        watch.until(pending, seen).await.map_err(|e| failure::request(e, &self.shown()))
     }
 
     fn watch(&self, show: Show, events: mpsc::Sender<Event>) -> Watch {
