@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::build::target::SaveSource;
+use super::artifacts::target::SaveSource;
 use super::diagnostics::DocumentName;
 use super::error::{AnswerError, EngineError, VersionMismatch, WorkerFailure};
 use super::live::LiveSession;
@@ -60,6 +60,14 @@ impl Document {
         Err(VersionMismatch { expected, accepted, uri: self.uri.clone(), path: self.shown() })
     }
 
+    /// Whether a document of exactly this path is open.
+    pub(super) async fn is_open(workspace: &Workspace, path: &AbsPath) -> bool {
+        match workspace.running() {
+            Some(live) => live.session.document(path).await.is_some(),
+            None => false,
+        }
+    }
+
     /// Forgets a document, if it is open.
     pub(super) async fn forget(workspace: &Workspace, path: &AbsPath) {
         if let Some(live) = workspace.running() {
@@ -89,9 +97,9 @@ impl Document {
 
     /// Asks the document's worker and waits, bound to the version just applied.
     pub(super) async fn ask(&self, spec: RequestSpec, observer: &mut Observer) -> Result<Reply, EngineError> {
-        let (tx, rx) = mpsc::unbounded_channel();
-        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
-        let reply = observer.until(pending, rx).await;
+        let (seen_by, seen) = beam_session::observer();
+        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(seen_by));
+        let reply = observer.until(pending, seen).await;
         reply.map_err(|failure| Box::new(WorkerFailure { failure, path: self.shown() }).into())
     }
 
