@@ -68,7 +68,8 @@ def ProofState.run (s : ProofState) (text : FileMap) (cancelTk : IO.CancelToken)
 private def ofHyp (h : Widget.InteractiveHypothesisBundle) : Hyp :=
   { names := h.names, type := h.type.stripTags, value? := h.val?.map (·.stripTags) }
 
-private def ofGoal (g : Widget.InteractiveGoal) : Goal :=
+/-- A goal as Lean draws it. -/
+def ofGoal (g : Widget.InteractiveGoal) : Goal :=
   { userName? := g.userName?
     goalPrefix := g.goalPrefix
     target := g.type.stripTags

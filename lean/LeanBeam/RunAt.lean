@@ -1,4 +1,4 @@
-import LeanBeam.Probe
+import LeanBeam.Goals
 
 /-!
 # `$/lean/runAt`, `$/lean/runWith`, `$/lean/releaseHandle`, `$/lean/goalsPrev`, `$/lean/goalsAfter`
@@ -94,7 +94,7 @@ end HandleStore
 
 /-! ## Requests -/
 
-private def runOn (doc : EditableDocument) (basis : Basis) (text : String) (store : Bool) (stop : Stop) :
+private def runOn (doc : EditableDocument) (basis : Basis) (key text : String) (store : Bool) (wanted : Wanted) (stop : Stop) :
     EIO RequestError ProbeResult := do
   match basis with
   | .proof state =>
@@ -103,10 +103,13 @@ private def runOn (doc : EditableDocument) (basis : Basis) (text : String) (stor
     unless keep do
       o.background.forM (·.cancelRec)
     stop.check
-    let result : ProbeResult := { o with proofState? := some (← o.state.render stop) }
+    let (proofState?, unchanged?) ← showState wanted key state o.state stop
+    let result : ProbeResult := { o with proofState?, stateUnchanged? := unchanged?.filter id }
     stop.check
     if keep then
-      return { result with handle? := some (← HandleStore.mint doc (.proof o.state)) }
+      let handle ← HandleStore.mint doc (.proof o.state)
+      rememberFor handle wanted proofState?
+      return { result with handle? := some handle }
     return result
   | .command state =>
     let o ← runCommand state text stop
@@ -118,35 +121,39 @@ private def runOn (doc : EditableDocument) (basis : Basis) (text : String) (stor
 
 private def handleRunAt (p : RunAtParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? p.state?)
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
   onOwnThread fun stop => do
     let some basis ← findBasis? doc pos stop
       | throw <| invalidParams "there is no state at this position; move into a command or a proof (is the header in order?)"
-    runOn doc basis p.text (p.storeHandle?.getD false) stop
+    let key := s!"{doc.meta.version}:{p.position.line}:{p.position.character}"
+    runOn doc basis key p.text (p.storeHandle?.getD false) wanted stop
 
 private def handleRunWith (p : RunWithParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri none
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? p.state?)
   let basis ← HandleStore.look doc p.handle (remove := p.linear?.getD false)
-  onOwnThread fun stop => runOn doc basis p.text (p.storeHandle?.getD false) stop
+  onOwnThread fun stop => runOn doc basis p.handle.value p.text (p.storeHandle?.getD false) wanted stop
 
 private def handleRelease (p : ReleaseParams) : RequestM (RequestTask Json) := do
   let doc ← checkDocument p.textDocument.uri none
   discard <| HandleStore.look doc p.handle (remove := true)
   return .pure .null
 
-private def handleGoals (useAfter : Bool) (p : GoalsParams) : RequestM (RequestTask Goals) := do
+private def handleGoals (useAfter : Bool) (p : GoalsParams) : RequestM (RequestTask GoalsView) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version?
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? none)
   onOwnThread fun stop => do
     let some result ← findTactic? doc pos stop
       | throw <| invalidParams "there are no goals at this position"
-    (proofStateOf result.ctxInfo result.tacticInfo useAfter).render stop
+    (proofStateOf result.ctxInfo result.tacticInfo useAfter).view wanted.form stop
 
 initialize
   serve "$/lean/runAt" RunAtParams ProbeResult handleRunAt
   serve "$/lean/runWith" RunWithParams ProbeResult handleRunWith
   serve "$/lean/releaseHandle" ReleaseParams Json handleRelease
-  serve "$/lean/goalsPrev" GoalsParams Goals (handleGoals false)
-  serve "$/lean/goalsAfter" GoalsParams Goals (handleGoals true)
+  serve "$/lean/goalsPrev" GoalsParams GoalsView (handleGoals false)
+  serve "$/lean/goalsAfter" GoalsParams GoalsView (handleGoals true)
 
 end LeanBeam

@@ -33,6 +33,10 @@ structure RunAtParams where
   position : Lsp.Position
   text : String
   storeHandle? : Option Bool := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure RunWithParams where
@@ -41,6 +45,10 @@ structure RunWithParams where
   text : String
   storeHandle? : Option Bool := none
   linear? : Option Bool := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure ReleaseParams where
@@ -51,6 +59,19 @@ structure ReleaseParams where
 structure GoalsParams where
   textDocument : DocumentRef
   position : Lsp.Position
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  deriving FromJson
+
+structure GoalsAroundParams where
+  textDocument : DocumentRef
+  position : Lsp.Position
+  /-- `before`, `after` or `both`; absent means `both`. -/
+  mode? : Option String := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure BarrierParams where
@@ -104,6 +125,8 @@ instance : Lsp.FileSource ReleaseParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource GoalsParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource GoalsAroundParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource BarrierParams where
   fileSource p := Lsp.fileSource (⟨p.uri⟩ : Lsp.TextDocumentIdentifier)
 
@@ -133,6 +156,27 @@ structure Goals where
   goals : Array Goal
   deriving ToJson
 
+/-- What is said of a proof state: one of the first four, by the form that was asked for. -/
+structure GoalsView where
+  goals? : Option (Array Goal) := none
+  text? : Option (Array String) := none
+  targets? : Option (Array String) := none
+  count? : Option Nat := none
+  /-- With `state: changed`: for each goal, how many hypotheses were left out. -/
+  unchangedHyps? : Option (Array Nat) := none
+  /-- With `state: changed`, if there are any: for each goal, names of hypotheses that are there no more. -/
+  removedHyps? : Option (Array (Array String)) := none
+  deriving ToJson
+
+structure GoalsAround where
+  before? : Option GoalsView := none
+  after? : Option GoalsView := none
+  /-- With `state: changed`: `after` is as `before`, and left out. -/
+  stateUnchanged? : Option Bool := none
+  /-- Only where there is no tactic: one goal, whose target is the type. -/
+  expectedType? : Option GoalsView := none
+  deriving ToJson
+
 structure ProbeMessage where
   /-- `information`, `warning` or `error`. -/
   severity : String
@@ -144,7 +188,9 @@ structure ProbeResult where
   messages : Array ProbeMessage
   traces : Array String
   /-- Only for a proof basis; an empty goal list means solved. -/
-  proofState? : Option Goals := none
+  proofState? : Option GoalsView := none
+  /-- With `state: changed`: the state is as before, and left out. -/
+  stateUnchanged? : Option Bool := none
   handle? : Option HandleRef := none
   deriving ToJson
 
