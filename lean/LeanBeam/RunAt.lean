@@ -94,11 +94,11 @@ end HandleStore
 
 /-! ## Requests -/
 
-private def runOn (doc : EditableDocument) (basis : Basis) (key text : String) (store : Bool) (wanted : Wanted) (stop : Stop) :
+private def runOn (doc : EditableDocument) (basis : Basis) (key text : String) (store kernel : Bool) (wanted : Wanted) (stop : Stop) :
     EIO RequestError ProbeResult := do
   match basis with
   | .proof state =>
-    let o ← runTactic state text stop
+    let o ← runTactic state text kernel stop
     let keep := store && o.success
     unless keep do
       o.background.forM (·.cancelRec)
@@ -127,13 +127,13 @@ private def handleRunAt (p : RunAtParams) : RequestM (RequestTask ProbeResult) :
     let some basis ← findBasis? doc pos stop
       | throw <| invalidParams "there is no state at this position; move into a command or a proof (is the header in order?)"
     let key := s!"{doc.meta.version}:{p.position.line}:{p.position.character}"
-    runOn doc basis key p.text (p.storeHandle?.getD false) wanted stop
+    runOn doc basis key p.text (p.storeHandle?.getD false) (p.kernel?.getD false) wanted stop
 
 private def handleRunWith (p : RunWithParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri none
   let wanted ← EIO.ofExcept (Wanted.parse p.goals? p.state?)
   let basis ← HandleStore.look doc p.handle (remove := p.linear?.getD false)
-  onOwnThread fun stop => runOn doc basis p.handle.value p.text (p.storeHandle?.getD false) wanted stop
+  onOwnThread fun stop => runOn doc basis p.handle.value p.text (p.storeHandle?.getD false) (p.kernel?.getD false) wanted stop
 
 private def handleRelease (p : ReleaseParams) : RequestM (RequestTask Json) := do
   let doc ← checkDocument p.textDocument.uri none

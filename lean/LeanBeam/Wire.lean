@@ -33,6 +33,8 @@ structure RunAtParams where
   position : Lsp.Position
   text : String
   storeHandle? : Option Bool := none
+  /-- Whether the kernel is to check what the text proved. -/
+  kernel? : Option Bool := none
   /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
   goals? : Option String := none
   /-- `full` or `changed`; absent means `full`. -/
@@ -45,6 +47,8 @@ structure RunWithParams where
   text : String
   storeHandle? : Option Bool := none
   linear? : Option Bool := none
+  /-- Whether the kernel is to check what the text proved. -/
+  kernel? : Option Bool := none
   /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
   goals? : Option String := none
   /-- `full` or `changed`; absent means `full`. -/
@@ -187,6 +191,8 @@ structure ProbeResult where
   success : Bool
   messages : Array ProbeMessage
   traces : Array String
+  /-- What the success does not say: `sorry`, `recursion`, `unsafe`; see `LeanBeam.Caveats`. -/
+  caveats? : Option (Array String) := none
   /-- Only for a proof basis; an empty goal list means solved. -/
   proofState? : Option GoalsView := none
   /-- With `state: changed`: the state is as before, and left out. -/
