@@ -81,11 +81,14 @@ private def sorriesShown (mctx : MetavarContext) (goals : List MVarId) : Array E
 structure WrittenSorry where
   range : Lean.Syntax.Range
   declName? : Option Name
+  /-- Its type can be had from here, where it is a term. -/
+  term? : Option (ContextInfo × TermInfo) := none
 
 private def writtenHere (info : Info) : Bool :=
   match info with
   | .ofTermInfo term => !term.isBinder && term.expr.isNonSyntheticSorry
-  | .ofTacticInfo tactic => tactic.goalsBefore.any fun goal =>
+  -- A `by` or a bullet has an entry of its own, which stands for all of its proof.
+  | .ofTacticInfo tactic => !tactic.stx.isAtom && !tactic.stx.isOfKind ``Lean.cdotTk && tactic.goalsBefore.any fun goal =>
     match tactic.mctxAfter.eAssignment.find? goal with
     | some value => value.hasNonSyntheticSorry
     | none => false
@@ -98,11 +101,61 @@ def sorriesInTrees (trees : PersistentArray InfoTree) : Array WrittenSorry := Id
     found := tree.foldInfo (init := found) fun ctx info found =>
       if writtenHere info then
         match info.stx.getRange? with
-        | some range => if found.any (·.range == range) then found else found.push { range, declName? := ctx.parentDecl? }
+        | some range =>
+          -- A tactic comes before the terms it consists of.
+          if found.any (·.range == range) then found
+          else found.push { range, declName? := ctx.parentDecl?, term? := if let .ofTermInfo term := info then some (ctx, term) else none }
         | none => found
       else found
   let contains (outer inner : Lean.Syntax.Range) : Bool := outer.start ≤ inner.start && inner.stop ≤ outer.stop && outer != inner
   return found.filter fun a => !found.any fun b => contains a.range b.range
+
+/-- Whether a command may elaborate something that leaves no constant behind. Of Lean's own commands that is `example`; what a command of
+the user's does is not known. -/
+private partial def mayLeaveNothing (stx : Syntax) : Bool :=
+  if stx.isOfKind ``Parser.Command.declaration then stx[1].isOfKind ``Parser.Command.example
+  else if stx.isOfKind ``Parser.Command.in then mayLeaveNothing stx[2]
+  else if stx.isOfKind ``Parser.Command.mutual then stx[1].getArgs.any mayLeaveNothing
+  else !(`Lean.Parser).isPrefixOf stx.getKind
+
+/-- Where the sorries of a constant are: at the places that Lean wrote into them, or else somewhere in its declaration. -/
+private def placesOf (text : FileMap) (env : Environment) (info : ConstantInfo) (sorries : Array Expr) : Array String.Pos.Raw := Id.run do
+  let labelled := sorries.filterMap fun e => do
+    let place ← (← isLabeledSorry? (mkAppN e.getAppFn (e.getAppArgs.extract 0 3))).module?
+    guard <| place.module == env.mainModule
+    return text.ofPosition place.range.pos
+  if labelled.size == sorries.size then
+    return labelled
+  let mut name := info.name
+  while !name.isAnonymous do
+    if let some ranges := declRangeExt.find? (level := .server) env name then
+      return labelled.push (text.ofPosition ranges.range.pos)
+    name := name.getPrefix
+  return labelled
+
+/-- The sorries of a finished text, whatever its messages say: in order, and each once. The constants tell which commands to look at,
+so the cost of a text without any is that of Lean's own search in its declarations. Waits for nothing if `env` has passed the kernel. -/
+def writtenSorries (text : FileMap) (env : Environment) (commands : List Server.Snapshots.Snapshot)
+    (treesOf : Server.Snapshots.Snapshot → BaseIO (PersistentArray InfoTree)) : BaseIO (Array WrittenSorry) := do
+  let guilty := env.constants.map₂.foldl (init := #[]) fun all _ info =>
+    let has (e : Expr) : Bool := e.hasNonSyntheticSorry
+    if has info.type || (info.value? (allowOpaque := true)).any has then all.push info else all
+  let places := guilty.map fun info =>
+    let sorries := (sorriesIn info.type ++ ((info.value? (allowOpaque := true)).map sorriesIn).getD #[]).filter (·.isNonSyntheticSorry)
+    (info.name, placesOf text env info sorries)
+  let mut found : Array WrittenSorry := #[]
+  let mut start : String.Pos.Raw := 0
+  for command in commands do
+    let inside := places.filter (·.2.any fun pos => start ≤ pos && pos < command.endPos)
+    if !inside.isEmpty || mayLeaveNothing command.stx then
+      let here := sorriesInTrees (← treesOf command)
+      found := found ++ here
+      -- A term without a trace in the text: it is known at least which declaration it belongs to.
+      if here.isEmpty then
+        if let some range := command.stx.getRange? then
+          found := found ++ (inside.extract 0 1).map fun (name, _) => { range, declName? := some name }
+    start := command.endPos
+  return found.qsort fun a b => a.range.start < b.range.start
 
 /-! ## What a text assigned -/
 

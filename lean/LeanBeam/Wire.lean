@@ -114,7 +114,8 @@ structure SaveParams where
 
 structure TodoParams where
   textDocument : DocumentAtVersion
-  range : Lsp.Range
+  /-- Absent means the whole file. An end outside of it stands for the end of the line, or of the file. -/
+  range? : Option Lsp.Range := none
   /-- Absent or empty means all. -/
   kinds? : Option (Array String) := none
   /-- `none` or `basic`; absent means `basic`. -/
@@ -230,10 +231,22 @@ structure SaveReadiness where
   blockingCommandMessages : Array BlockingMessage
   deriving ToJson
 
+/-- A `sorry` in a finished text, in whatever form it is written. -/
+structure SorryItem where
+  line : Nat
+  character : Nat
+  /-- Absent where there is no name: in an `example`. -/
+  declaration? : Option String := none
+  deriving ToJson
+
 structure BarrierResult where
   version : Nat
   directImports : Array String
   saveReadiness : SaveReadiness
+  /-- The first hundred; absent if there are none. -/
+  sorries? : Option (Array SorryItem) := none
+  /-- How many there are, if that is more than `sorries` has. -/
+  sorriesTotal? : Option Nat := none
   deriving ToJson
 
 structure ReadinessResult where
@@ -274,6 +287,8 @@ structure TodoItem where
   runAtPosition : Lsp.Position
   runAtText? : Option String := none
   message? : Option String := none
+  /-- The type wanted of a term: of `sorry` and of a hole, where they are terms. -/
+  expectedType? : Option String := none
   /-- LSP severity, 1 (error) to 4 (hint). -/
   severity? : Option Lsp.DiagnosticSeverity := none
   diagnostic? : Option Lsp.Diagnostic := none
@@ -283,7 +298,10 @@ structure TodoItem where
 
 structure TodoResult where
   version : Nat
+  /-- The range that was looked at. -/
   range : Lsp.Range
+  /-- How many lines the file has; the last one may be empty. -/
+  lineCount : Nat
   items : Array TodoItem
   deriving ToJson
 
