@@ -63,6 +63,11 @@ def headerImports (doc : EditableDocument) : Array Name :=
 def snapshotTree (doc : EditableDocument) : SnapshotTree :=
   toSnapshotTree doc.initSnap
 
+/-- The messages of a snapshot tree, as far as it is there. -/
+partial def finishedMessages (tree : SnapshotTree) : BaseIO (Array Message) :=
+  tree.children.foldlM (init := tree.element.diagnostics.msgLog.toArray) fun all child => do
+    if ← IO.hasFinished child.task then return all ++ (← finishedMessages child.get) else return all
+
 /-- The info trees of a command, those of its asynchronous parts included. -/
 def infoTrees (command : Snapshots.Snapshot) : Task (PersistentArray Elab.InfoTree) :=
   command.cmdState.infoState.substituteLazy.map (sync := true) (·.trees)

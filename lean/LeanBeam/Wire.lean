@@ -188,12 +188,39 @@ structure ProbeMessage where
   text : String
   deriving ToJson
 
+/-- Where a request was taken to be. -/
+structure Place where
+  /-- The line of the position, cut after 120 characters. -/
+  lineText : String
+  /-- What is run or shown there: `tactic` or `command`. -/
+  basis : String
+  deriving ToJson
+
+/-- What to do about a text that did not run. -/
+structure Hint where
+  /-- `severalTactics`, `severalCommands`, `leadingBy`, `fence`, `prose`,
+  `commandInProof`, `notInProof`, `otherLine`, `notReached`. -/
+  code : String
+  text : String
+  deriving ToJson
+
+/-- The answer to a request for goals. -/
+structure GoalsAnswer extends GoalsView where
+  at? : Option Place := none
+  /-- `notReached`, where an error in front of the position keeps Lean from running what stands there. -/
+  hint? : Option Hint := none
+  deriving ToJson
+
 structure ProbeResult where
   success : Bool
   messages : Array ProbeMessage
   traces : Array String
   /-- What the success does not say: `sorry`, `recursion`, `unsafe`; see `LeanBeam.Caveats`. -/
   caveats? : Option (Array String) := none
+  /-- Only with a failure. For a handle, the position it was made at. -/
+  at? : Option Place := none
+  /-- Only with a failure, and where the grammar knows something that helps. -/
+  hint? : Option Hint := none
   /-- Only for a proof basis; an empty goal list means solved. -/
   proofState? : Option GoalsView := none
   /-- With `state: changed`: the state is as before, and left out. -/
