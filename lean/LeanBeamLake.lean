@@ -38,18 +38,21 @@ structure Params where
   textHash? : Option String := none
   deriving FromJson
 
+/-- What fits the toolchain at hand, as in `LeanBeam.Compat`, which this program does not import: a minor version is the last release
+that the second alternative is for. A later one that has not the first stops the program here. -/
+macro "current% " new:term " until " last:num " => " old:term : term => do
+  if Lean.version.major == 4 && Lean.version.minor ≤ last.getNat then
+    `(by first | exact $new | exact $old)
+  else
+    return new
+
 /-- Later releases split the `.ir` file. -/
-def irSigFile? (mod : Lake.Module) : Option FilePath := by
-  first
-  | exact some mod.irSigFile
-  | exact (fun _ => none) mod
+def irSigFile? (mod : Lake.Module) : Option FilePath :=
+  current% some mod.irSigFile until 32 => (fun _ => none) mod
 
 /-- Without Lake's store of artifacts, which would put its own in the place of ours. A package may still ask for it. -/
-def withoutCache (env : Env) : Env := by
-  first
-  | exact { env with enableArtifactCache := false }
-  | exact { env with enableArtifactCache? := some false }
-  | exact env
+def withoutCache (env : Env) : Env :=
+  current% { env with enableArtifactCache? := some false } until 30 => { env with enableArtifactCache := false }
 
 /-- The workspace as it is: nothing is updated, and nothing is fetched that is not there. `adjust` may change where Lake finds what. -/
 def load (root : FilePath) (adjust : Env → Env := id) : M Workspace := do

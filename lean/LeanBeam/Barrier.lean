@@ -1,3 +1,4 @@
+import LeanBeam.Caveats
 import LeanBeam.Request
 import LeanBeam.Wire
 
@@ -86,17 +87,37 @@ def judge (doc : EditableDocument) (commands : List Snapshots.Snapshot) : BaseIO
     saveReady := false, saveReadyReason := reason, saveReadyMessage? := some message
     blockingDiagnostics, blockingCommandMessages }
 
+/-- Each `sorry` of a finished version. -/
+def sorriesOf (doc : EditableDocument) (commands : List Snapshots.Snapshot) (stop : Stop) :
+    EIO RequestError (Array WrittenSorry) := do
+  let some last := commands.getLast? | return #[]
+  let env := last.cmdState.env
+  stop.await (Compat.kernelChecked env)
+  writtenSorries doc.meta.text env commands fun command => return (Compat.infoTrees command).get
+
+private def sorriesAtMost : Nat := 100
+
+private def sorryItem (text : FileMap) (s : WrittenSorry) : SorryItem :=
+  let pos := text.utf8PosToLspPos s.range.start
+  let declaration? := s.declName?.bind fun name =>
+    let name := privateToUserName name
+    if name.isAnonymous || name matches .str _ "_example" then none else some name.toString
+  { line := pos.line, character := pos.character, declaration? }
+
 private def handleBarrier (p : BarrierParams) : RequestM (RequestTask BarrierResult) := do
   let doc ← RequestM.readDoc
   -- Refuses only a version from the future; see 1 and 3 above.
   discard <| checkDocument p.uri (if p.version > doc.meta.version then some p.version else none)
   onOwnThread fun stop => do
     let commands ← awaitDocument doc stop
+    let sorries ← sorriesOf doc commands stop
     let imports := (Compat.headerImports doc).map toString
     return {
       version := doc.meta.version
       directImports := imports.foldl (init := #[]) fun seen m => if seen.contains m then seen else seen.push m
       saveReadiness := ← judge doc commands
+      sorries? := if sorries.isEmpty then none else some <| (sorries.extract 0 sorriesAtMost).map (sorryItem doc.meta.text)
+      sorriesTotal? := if sorries.size > sorriesAtMost then some sorries.size else none
     }
 
 initialize

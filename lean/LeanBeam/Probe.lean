@@ -1,3 +1,4 @@
+import LeanBeam.Caveats
 import LeanBeam.Request
 import LeanBeam.Wire
 import Lean.Elab.Tactic.BuiltinTactic
@@ -68,7 +69,8 @@ def ProofState.run (s : ProofState) (text : FileMap) (cancelTk : IO.CancelToken)
 private def ofHyp (h : Widget.InteractiveHypothesisBundle) : Hyp :=
   { names := h.names, type := h.type.stripTags, value? := h.val?.map (·.stripTags) }
 
-private def ofGoal (g : Widget.InteractiveGoal) : Goal :=
+/-- A goal as Lean draws it. -/
+def ofGoal (g : Widget.InteractiveGoal) : Goal :=
   { userName? := g.userName?
     goalPrefix := g.goalPrefix
     target := g.type.stripTags
@@ -144,6 +146,7 @@ structure Outcome (σ : Type) where
   success : Bool
   messages : Array ProbeMessage
   traces : Array String := #[]
+  caveats? : Option (Array String) := none
   /-- Checks left behind (7 above); of use only if the state is kept. -/
   background : Array (Language.SnapshotTask Language.SnapshotTree) := #[]
 
@@ -165,8 +168,12 @@ private def ofMessages (log : Array Message) : BaseIO (Array ProbeMessage) :=
       return none
     return some { severity := severityName m.severity, text := ← m.data.toString }
 
-private def ofTraces (traces : TraceState) : BaseIO (Array String) :=
-  traces.traces.toArray.mapM fun t => t.msg.toString
+/-- Under the namespaces and opened names of the text, as Lean logs it. Exceptions and traces come without them. -/
+private def named (scope : NamingContext) (msg : MessageData) : BaseIO String :=
+  (MessageData.withNamingContext scope msg).toString
+
+private def ofTraces (scope : NamingContext) (traces : TraceState) : BaseIO (Array String) :=
+  traces.traces.toArray.mapM fun t => named scope t.msg
 
 private def ofOutput (output : String) : Array ProbeMessage :=
   let output := output.trimAscii.toString
@@ -219,7 +226,7 @@ private def evalOneTactic (s : ProofState) (stx : Syntax) : MetaM (List MVarId �
   return (tac.goals, term.levelNames)
 
 /-- The text for an exception. Lean's aborts carry none: their reason was logged, and is about to be rolled back. -/
-private def exceptionText (ex : Exception) (logged : Array ProbeMessage) : BaseIO String := do
+private def exceptionText (scope : NamingContext) (ex : Exception) (logged : Array ProbeMessage) : BaseIO String := do
   match ex with
   | .internal id _ =>
     if isAbortExceptionId id then
@@ -228,21 +235,41 @@ private def exceptionText (ex : Exception) (logged : Array ProbeMessage) : BaseI
         return "the text was aborted by Lean without a message; it may have left unsolved goals or unassigned placeholders"
       else
         return "the text was aborted by Lean after:\n" ++ "\n".intercalate reasons.toList
-    ex.toMessageData.toString
-  | .error _ msg => msg.toString
+    named scope ex.toMessageData
+  | .error _ msg => named scope msg
 
-/-- Runs one tactic on the goals of `s`. If the probe was stopped the outcome means nothing. -/
-def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError (Outcome ProofState) := do
+/-- The judgement on a tactic that succeeded: the state with the goals it lost, the caveats, and the kernel's objection. -/
+private def judgeTactic (before after : ProofState) (kernel : Bool) (scope : NamingContext) (stop : Stop) :
+    BaseIO (ProofState × Option (Array String) × Option ProbeMessage) := do
+  let side (s : ProofState) : ProofSide := { env := s.env, mctx := s.mctx, goals := s.goals }
+  let verdict := judgeStep (side before) (side after)
+  let state := { after with goals := after.goals ++ verdict.dropped }
+  if !kernel then
+    return (state, verdict.caveats.toWire?, none)
+  let (r, _) ← after.run default stop.token (kernelObjection? (side before) (side after))
+  let objection? ← match r with
+    | .ok (none, _) => pure none
+    | .ok (some objection, _) => some <$> named scope objection
+    | .error ex => some <$> named scope ex.toMessageData
+  return (state, verdict.caveats.toWire?, objection?.map errorMessage)
+
+/-- Runs one tactic on the goals of `s`. With `kernel`, the kernel checks what it proved. If the probe was stopped the outcome
+means nothing. -/
+def runTactic (s : ProofState) (text : String) (kernel : Bool) (stop : Stop) : EIO RequestError (Outcome ProofState) := do
   let input := Parser.mkInputContext text "<runAt>"
   let scope := { env := s.env, options := s.options, currNamespace := s.currNamespace, openDecls := s.openDecls }
+  let naming : NamingContext := { currNamespace := s.currNamespace, openDecls := s.openDecls }
   match parse `tactic input scope with
   | .failed message | .leftOver message => return .rejected s message
   | .phrase stx =>
+    if kernel then
+      -- Its own check is behind that of everything before.
+      stop.await (Compat.kernelChecked s.env)
     let settled ← IO.hasFinished (Compat.kernelChecked s.env)
     let s' := { s with options := Elab.async.set s.options !settled }
     let (output, r, core) ← IO.FS.withIsolatedStreams <| s'.run input.fileMap stop.token (evalOneTactic s stx)
     let logged ← ofMessages (Compat.unreported core.messages)
-    let traces ← ofTraces core.traceState
+    let traces ← ofTraces naming core.traceState
     match r with
     | .ok ((goals, levelNames), metaState) =>
       let (background, tasks) := if settled then (#[], core.snapshotTasks) else core.snapshotTasks.partition Compat.isKernelCheck
@@ -254,11 +281,17 @@ def runTactic (s : ProofState) (text : String) (stop : Stop) : EIO RequestError 
         ngen := core.ngen
         auxDeclNGen := core.auxDeclNGen
         nextMacroScope := core.nextMacroScope }
-      return { state, traces, messages, background, success := !messages.any (·.severity == "error") }
+      if messages.any (·.severity == "error") then
+        return { state, traces, messages, background, success := false }
+      stop.check
+      match ← judgeTactic s state kernel naming stop with
+      | (_, _, some objection) =>
+        return { state := s, traces, messages := messages.push objection, background, success := false }
+      | (state, caveats?, none) => return { state, traces, messages, background, caveats?, success := true }
     | .error ex =>
       -- They belong to a state that is rolled back.
       core.snapshotTasks.forM (·.cancelRec)
-      let messages := ofOutput output |>.push (errorMessage (← exceptionText ex logged))
+      let messages := ofOutput output |>.push (errorMessage (← exceptionText naming ex logged))
       return { state := s, success := false, messages, traces }
 
 /-! ## Commands -/
@@ -279,11 +312,19 @@ private def addsDeclarations (stx : Syntax) : Bool :=
   (stx.find? fun stx =>
     stx.isOfKind ``Parser.Command.declaration || stx.isOfKind ``Parser.Command.mutual || stx.isOfKind ``Parser.Command.eval).isSome
 
+/-- Commands that add no declaration, so that the proofs in front of them need not be waited for. -/
+private def addsNothing (stx : Syntax) : Bool :=
+  [``Parser.Command.check, ``Parser.Command.check_failure, ``Parser.Command.print, ``Parser.Command.printSig, ``Parser.Command.printAxioms,
+    ``Parser.Command.printEqns, ``Parser.Command.synth, ``Parser.Command.where, ``Parser.Command.open,
+    ``Parser.Command.namespace, ``Parser.Command.section, ``Parser.Command.end, ``Parser.Command.variable, ``Parser.Command.universe,
+    ``Parser.Command.set_option, ``Parser.Command.export, ``Parser.Command.exit].contains stx.getKind
+
 /-- Runs one command in the state `s`. If the probe was stopped the outcome means nothing. -/
 def runCommand (s : Command.State) (text : String) (stop : Stop) : EIO RequestError (Outcome Command.State) := do
   let input := Parser.mkInputContext text "<runAt>"
   let s := freshCommandState s
   let scope := s.scopes.headD { header := "" }
+  let naming : NamingContext := { currNamespace := scope.currNamespace, openDecls := scope.openDecls }
   let scope := { env := s.env, options := scope.opts, currNamespace := scope.currNamespace, openDecls := scope.openDecls }
   match parse `command input scope with
   | .failed message => return .rejected s message
@@ -301,9 +342,16 @@ def runCommand (s : Command.State) (text : String) (stop : Stop) : EIO RequestEr
     let async ← asyncMessages s'.snapshotTasks stop
     let mut messages := logged ++ async ++ ofOutput output
     if let .error ex := r then
-      messages := messages.push (errorMessage (← exceptionText ex logged))
-    let traces ← ofTraces s'.traceState
+      messages := messages.push (errorMessage (← exceptionText naming ex logged))
+    let traces ← ofTraces naming s'.traceState
+    let success := !messages.any (·.severity == "error")
+    let mut caveats? := none
+    if success && !addsNothing stx then
+      -- What its own tasks had to say is in `messages`, so this waits for nothing but proofs in front of it.
+      stop.await (Compat.kernelChecked s'.env)
+      let trees ← stop.await (s'.infoState.substituteLazy)
+      caveats? := (judgeCommand stx s.env s'.env trees.trees).toWire?
     let s' := { s' with messages := {}, traceState := {}, snapshotTasks := #[], infoState := { enabled := true } }
-    return { state := s', traces, messages, success := !messages.any (·.severity == "error") }
+    return { state := s', traces, messages, caveats?, success }
 
 end LeanBeam

@@ -90,6 +90,14 @@ def checkPosition (text : FileMap) (pos : Lsp.Position) : Except RequestError St
       s!"position is outside the document: character {pos.character} of line {pos.line}, but the last character is {length}"
   return text.lspPosToUtf8Pos pos
 
+/-- The byte position of an LSP position, moved back to the end of its line or of the document where it lies outside. -/
+def clampPosition (text : FileMap) (pos : Lsp.Position) : String.Pos.Raw :=
+  match checkPosition text pos with
+  | .ok pos => pos
+  | .error _ =>
+    let lastLine := text.positions.size - 2
+    if pos.line ≥ lastLine then text.positions.back! else ⟨text.positions[pos.line + 1]!.byteIdx - 1⟩
+
 /-- The document, if it is the one meant and has the version meant. -/
 def checkDocument (uri : String) (version? : Option Nat) : RequestM EditableDocument := do
   let doc ← RequestM.readDoc

@@ -1,4 +1,4 @@
-import LeanBeam.Probe
+import LeanBeam.Hints
 
 /-!
 # `$/lean/runAt`, `$/lean/runWith`, `$/lean/releaseHandle`, `$/lean/goalsPrev`, `$/lean/goalsAfter`
@@ -22,10 +22,15 @@ namespace LeanBeam
 
 /-! ## Stored states -/
 
+/-- A state, and the position from which it was reached. -/
+structure Stored where
+  basis : Basis
+  origin : String.Pos.Raw
+
 structure HandleStore where
   /-- The version all of `states` belong to. -/
   version : Nat := 0
-  states : Std.HashMap Nat Basis := {}
+  states : Std.HashMap Nat Stored := {}
   /-- Entry `n` is 1 if handle `n` was released or consumed. -/
   retired : ByteArray := .empty
 
@@ -45,7 +50,7 @@ private def atVersion (s : HandleStore) (version : Nat) : HandleStore :=
 
 /-- Stores a state. Called from the thread of the probe, so an edit may have come in between: then the handle is stale from birth,
 and must not take the place of states of the newer version. -/
-def mint (doc : EditableDocument) (state : Basis) : BaseIO HandleRef := do
+def mint (doc : EditableDocument) (state : Stored) : BaseIO HandleRef := do
   let version := doc.meta.version
   let n ← handleStore.modifyGet fun s =>
     let n := s.retired.size
@@ -58,12 +63,12 @@ def mint (doc : EditableDocument) (state : Basis) : BaseIO HandleRef := do
   return { value := s!"lbh1-{hex16 (hash doc.meta.uri)}-{hex16 workerToken}-{version}-{n}" }
 
 private inductive Lookup where
-  | found (state : Basis)
+  | found (state : Stored)
   | retired
   | stale
 
 /-- The state of a handle; with `remove`, the handle is used up in the same step. -/
-def look (doc : EditableDocument) (h : HandleRef) (remove : Bool) : EIO RequestError Basis := do
+def look (doc : EditableDocument) (h : HandleRef) (remove : Bool) : EIO RequestError Stored := do
   let ["lbh1", uriHash, token, version, n] := h.value.splitOn "-"
     | throw <| invalidParams "malformed handle"
   let (some version, some n) := (version.toNat?, n.toNat?)
@@ -94,59 +99,88 @@ end HandleStore
 
 /-! ## Requests -/
 
-private def runOn (doc : EditableDocument) (basis : Basis) (text : String) (store : Bool) (stop : Stop) :
-    EIO RequestError ProbeResult := do
-  match basis with
+/-- How a text is to be run, and what is wanted of the answer. -/
+private structure Run where
+  text : String
+  store : Bool
+  kernel : Bool
+  wanted : Wanted
+  /-- Names the state it starts from. -/
+  key : String
+  /-- Absent for a handle. -/
+  pos? : Option String.Pos.Raw
+
+private def Run.start (r : Run) (doc : EditableDocument) (start : Stored) (stop : Stop) : EIO RequestError ProbeResult := do
+  let explain (result : ProbeResult) : EIO RequestError ProbeResult := do
+    if result.success then
+      return result
+    let hint? ← hintFor? doc r.pos? start.basis r.text stop
+    return { result with at? := some (placeOf doc.meta.text start.origin start.basis.name), hint? }
+  match start.basis with
   | .proof state =>
-    let o ← runTactic state text stop
-    let keep := store && o.success
+    let o ← runTactic state r.text r.kernel stop
+    let keep := r.store && o.success
     unless keep do
       o.background.forM (·.cancelRec)
     stop.check
-    let result : ProbeResult := { o with proofState? := some (← o.state.render stop) }
+    let (proofState?, unchanged?) ← showState r.wanted r.key state o.state stop
+    let result ← explain { o with proofState?, stateUnchanged? := unchanged?.filter id }
     stop.check
     if keep then
-      return { result with handle? := some (← HandleStore.mint doc (.proof o.state)) }
+      let handle ← HandleStore.mint doc { start with basis := .proof o.state }
+      rememberFor handle r.wanted proofState?
+      return { result with handle? := some handle }
     return result
   | .command state =>
-    let o ← runCommand state text stop
+    let o ← runCommand state r.text stop
     stop.check
-    let result : ProbeResult := { o with }
-    if store && o.success then
-      return { result with handle? := some (← HandleStore.mint doc (.command o.state)) }
+    let result ← explain { o with }
+    if r.store && o.success then
+      return { result with handle? := some (← HandleStore.mint doc { start with basis := .command o.state }) }
     return result
 
 private def handleRunAt (p : RunAtParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? p.state?)
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
   onOwnThread fun stop => do
     let some basis ← findBasis? doc pos stop
       | throw <| invalidParams "there is no state at this position; move into a command or a proof (is the header in order?)"
-    runOn doc basis p.text (p.storeHandle?.getD false) stop
+    let run : Run := {
+      text := p.text, store := p.storeHandle?.getD false, kernel := p.kernel?.getD false, wanted, pos? := some pos
+      key := s!"{doc.meta.version}:{p.position.line}:{p.position.character}" }
+    run.start doc { basis, origin := pos } stop
 
 private def handleRunWith (p : RunWithParams) : RequestM (RequestTask ProbeResult) := do
   let doc ← checkDocument p.textDocument.uri none
-  let basis ← HandleStore.look doc p.handle (remove := p.linear?.getD false)
-  onOwnThread fun stop => runOn doc basis p.text (p.storeHandle?.getD false) stop
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? p.state?)
+  let state ← HandleStore.look doc p.handle (remove := p.linear?.getD false)
+  let run : Run := {
+    text := p.text, store := p.storeHandle?.getD false, kernel := p.kernel?.getD false, wanted, pos? := none, key := p.handle.value }
+  onOwnThread fun stop => run.start doc state stop
 
 private def handleRelease (p : ReleaseParams) : RequestM (RequestTask Json) := do
   let doc ← checkDocument p.textDocument.uri none
   discard <| HandleStore.look doc p.handle (remove := true)
   return .pure .null
 
-private def handleGoals (useAfter : Bool) (p : GoalsParams) : RequestM (RequestTask Goals) := do
+private def handleGoals (useAfter : Bool) (p : GoalsParams) : RequestM (RequestTask GoalsAnswer) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version?
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
+  let wanted ← EIO.ofExcept (Wanted.parse p.goals? none)
   onOwnThread fun stop => do
+    let hint? ← notReached? doc pos stop
     let some result ← findTactic? doc pos stop
-      | throw <| invalidParams "there are no goals at this position"
-    (proofStateOf result.ctxInfo result.tacticInfo useAfter).render stop
+      | let why := (hint?.map (·.text)).getD "there are no goals at this position"
+        throw <| invalidParams s!"{why}; line {p.position.line} is `{lineAt doc.meta.text p.position.line}`"
+    let view ← (proofStateOf result.ctxInfo result.tacticInfo useAfter).view wanted.form stop
+    return { toGoalsView := view, at? := some (placeOf doc.meta.text pos "tactic"), hint? }
 
 initialize
   serve "$/lean/runAt" RunAtParams ProbeResult handleRunAt
   serve "$/lean/runWith" RunWithParams ProbeResult handleRunWith
   serve "$/lean/releaseHandle" ReleaseParams Json handleRelease
-  serve "$/lean/goalsPrev" GoalsParams Goals (handleGoals false)
-  serve "$/lean/goalsAfter" GoalsParams Goals (handleGoals true)
+  serve "$/lean/goalsPrev" GoalsParams GoalsAnswer (handleGoals false)
+  serve "$/lean/goalsAfter" GoalsParams GoalsAnswer (handleGoals true)
 
 end LeanBeam

@@ -9,10 +9,13 @@ Owns one collector per kind of item, and the selection among what they find. Mus
 touch the range: the extension is interpreted, and a document may be long.
 
 1. For a non-empty range an item must overlap it strictly; an empty range (a cursor) may touch either end of an item.
-2. Of items of the same kind and range the first is kept. Then an unfinished proof that strictly contains another with the same
+2. Of items of the same kind and range (and title, for code actions) the first is kept. Then an unfinished proof that strictly contains another with the same
    end is dropped.
 3. Order: start, end, kind.
-4. Goals are rendered last, for the items that are left.
+4. Goals and types are rendered last, for the items that are left.
+5. A step of a proof is unfinished if a goal it left is not proved at the end of the outermost `by` around it. There, as in
+   Lean's own recovery, a synthetic `sorry` stands for what failed.
+6. Lean looks for code actions in one command only, the one that holds the end of the range. So each command is asked for itself.
 
 Collectors may return too much; rule 1 is applied in one place.
 -/
@@ -108,6 +111,8 @@ private structure Found where
   item : TodoItem
   /-- The unfinished tactic. -/
   tactic? : Option (ContextInfo × TacticInfo) := none
+  /-- The term that is missing. -/
+  term? : Option (ContextInfo × TermInfo) := none
 
 /-- A command and the part of the text it owns, the blanks and comments behind it included. -/
 private structure Span where
@@ -147,8 +152,8 @@ private partial def sorryNodes (stx : Syntax) (found : Array Lean.Syntax.Range) 
   else
     stx.getArgs.foldl (fun found stx => sorryNodes stx found) found
 
-/-- Sorries of the text: tokens found by the scanner, and syntax nodes (which may stand inside of an interpolated string). Every sorry that
-was elaborated from the text is one of the latter; one that a macro brought in has no place in the text. -/
+/-- Sorries as they are spelled: tokens found by the scanner, and syntax nodes (which may stand inside of an interpolated string). These are
+found in a text that Lean could not read, too. -/
 private def sorries (text : FileMap) (span : Span) : Array Found := Id.run do
   let slice := Compat.slice text.source span.start span.stop
   -- Compiled code, unlike the scanner: most spans end here.
@@ -167,11 +172,21 @@ private def sorries (text : FileMap) (span : Span) : Array Found := Id.run do
     ranges := sorryNodes command.stx ranges
   return ranges.map fun r => atStart "sorry" "`sorry` stands for a missing proof or term" (toRange text r)
 
-private def holeOf? (info : Info) : Option Syntax := do
+/-- A `sorry` that was elaborated, in whatever form it is written. -/
+private def ofWritten (text : FileMap) (s : WrittenSorry) : Found :=
+  { atStart "sorry" "a proof or term is missing here: Lean has put in `sorry`" (toRange text s.range) with term? := s.term? }
+
+/-- Whether a term is still missing at the end of the elaboration it belongs to. -/
+private def stillMissing (mctx : MetavarContext) (e : Expr) : Bool :=
+  let e := (instantiateMVarsCore mctx e).1
+  e.hasExprMVar || e.hasSyntheticSorry
+
+private def holeOf? (ctx : ContextInfo) (info : Info) : Option TermInfo := do
   let .ofTermInfo term := info | none
   guard <| !term.isBinder && !term.elaborator.isAnonymous
   guard <| term.stx.isOfKind ``Parser.Term.hole || term.stx.isOfKind ``Parser.Term.syntheticHole
-  return term.stx
+  guard <| stillMissing ctx.mctx term.expr
+  return term
 
 /-! ## Unfinished proofs -/
 
@@ -194,34 +209,65 @@ private def unfinished? (text : FileMap) (suggest : Bool) (ctx : ContextInfo) (i
     tactic? := some (ctx, info)
   }
 
+/-- The state in which a proof ended, and the text of the proof. -/
+private structure ProofEnd where
+  range : Lean.Syntax.Range
+  mctx : MetavarContext
+
+private def covers (outer inner : Lean.Syntax.Range) : Bool := outer.start ≤ inner.start && inner.stop ≤ outer.stop
+
+/-- Whether a goal was never proved. A proof in which something failed may have forgotten the goal: then it was not. -/
+private def stayedOpen (ends : Array ProofEnd) (last? : Option MetavarContext) (range : Lean.Syntax.Range) (goal : MVarId) : Bool :=
+  match ends.find? fun e => covers e.range range && (e.mctx.findDecl? goal).isSome with
+  | some e =>
+    -- With nothing around it (the tactics of `decreasing_by`), the last one of them has the end.
+    let mctx := if e.range == range then (last?.filter (·.findDecl? goal |>.isSome)).getD e.mctx else e.mctx
+    stillMissing mctx (mkMVar goal)
+  | none => true
+
+private structure Trees where
+  holes : Array Found := #[]
+  steps : Array (Lean.Syntax.Range × Found) := #[]
+  /-- Outer ones first. -/
+  ends : Array ProofEnd := #[]
+  last? : Option MetavarContext := none
+
 /-- Holes and unfinished proofs: one walk over the info trees of a span. -/
 private def fromInfoTrees (text : FileMap) (span : Span) (start stop : String.Pos.Raw) (holes proofs suggest : Bool) (wanted : Stop) :
     EIO RequestError (Array Found) := do
   let some command := span.command? | return #[]
-  let touches (stx : Syntax) : Bool :=
-    match stx.getRange? (canonicalOnly := true) with
-    | some r => r.start ≤ stop && start ≤ r.stop
-    | none => false
-  let mut found := #[]
+  let mut found : Array Found := #[]
   for tree in ← wanted.await (Compat.infoTrees command) do
-    found := tree.foldInfo (init := found) fun ctx info found =>
+    let all := tree.foldInfo (init := ({} : Trees)) fun ctx info all =>
       match info with
       | .ofTacticInfo tactic =>
-        if proofs && touches tactic.stx then
-          match unfinished? text suggest ctx tactic with
-          | some item => found.push item
-          | none => found
-        else found
+        if !proofs then all
+        else match tactic.stx.getRange? with
+          | none => all
+          | some range =>
+            let all := { all with last? := some tactic.mctxAfter }
+            let all :=
+              if tactic.stx.isOfKind ``Parser.Term.byTactic || !all.ends.any (covers ·.range range) then
+                { all with ends := all.ends.push { range, mctx := tactic.mctxAfter } }
+              else all
+            if range.start ≤ stop && start ≤ range.stop then
+              match unfinished? text suggest ctx tactic with
+              | some item => { all with steps := all.steps.push (range, item) }
+              | none => all
+            else all
       | .ofTermInfo _ =>
-        if holes then
-          match holeOf? info with
-          | some stx =>
-            match stx.getRange? (canonicalOnly := true) with
-            | some r => found.push (atStart "hole" "this hole must be filled" (toRange text r))
-            | none => found
-          | none => found
-        else found
-      | _ => found
+        if !holes then all
+        else match holeOf? ctx info with
+          | none => all
+          | some term => match term.stx.getRange? (canonicalOnly := true) with
+            | none => all
+            | some r =>
+              let hole := { atStart "hole" "this hole must be filled" (toRange text r) with term? := some (ctx, term) }
+              { all with holes := all.holes.push hole }
+      | _ => all
+    let steps := all.steps.filter fun (range, step) =>
+      step.tactic?.any fun (_, tactic) => tactic.goalsAfter.any (stayedOpen all.ends all.last? range ·)
+    found := found ++ all.holes ++ steps.map (·.2)
   return found
 
 /-! ## Diagnostics and code actions -/
@@ -242,8 +288,8 @@ private def editRanges (uri : String) (action : Lsp.CodeAction) : List Lsp.Range
       | _ => none
     (plain ++ versioned).flatMap fun (u, edits) => if u == uri then edits.toList.map (·.range) else []
 
-/-- Lean's code actions for the range; `overlapping` are the diagnostics in it. Fails only if the request must stop: an action provider
-that throws hides the light bulb in an editor, too. -/
+/-- Lean's code actions for a range inside of one command; `overlapping` are the diagnostics in it. Fails only if the request must stop: an
+action provider that throws hides the light bulb in an editor, too. -/
 private def codeActions (doc : EditableDocument) (range : Lsp.Range) (overlapping : Array Lsp.Diagnostic)
     (overlaps : Lsp.Range → Bool) (stop : Stop) : RequestM (Array Found) := do
   let task ← handleCodeAction {
@@ -280,11 +326,12 @@ private def strictlyContains (outer inner : Lsp.Range) : Bool :=
 
 /-- Rules 1 to 3. -/
 private def select (request : Lsp.Range) (found : Array Found) : Array Found := Id.run do
-  let mut seen : Std.HashSet (String × Nat × Nat × Nat × Nat) := {}
+  let mut seen : Std.HashSet (String × String × Nat × Nat × Nat × Nat) := {}
   let mut kept := #[]
   for f in found do
     let r := f.item.range
-    let key := (f.item.kind, r.start.line, r.start.character, r.end.line, r.end.character)
+    let title := (f.item.codeAction?.map (·.title)).getD ""
+    let key := (f.item.kind, title, r.start.line, r.start.character, r.end.line, r.end.character)
     if overlaps request r && !seen.contains key then
       seen := seen.insert key
       kept := kept.push f
@@ -293,40 +340,85 @@ private def select (request : Lsp.Range) (found : Array Found) : Array Found := 
     p.item.runAtPosition == f.item.runAtPosition && strictlyContains f.item.range p.item.range
   return (kept.filter (!covered ·)).qsort fun a b => before a.item b.item
 
+/-- The type that is wanted where a term is missing. What cannot be shown is left out. -/
+private def expectedType? (ctx : ContextInfo) (term : TermInfo) : BaseIO (Option String) := do
+  let shown ← (ctx.runMetaM term.lctx do
+    let type ← match term.expectedType? with
+      | some type => instantiateMVars type
+      | none => instantiateMVars (← Meta.inferType term.expr)
+    if type.getAppFn.isMVar then
+      return none
+    return some (← Meta.ppExpr type).pretty).toBaseIO
+  match shown with
+  | .ok type? => return type?
+  | .error _ => return none
+
 private def render (stop : Stop) (f : Found) : EIO RequestError TodoItem := do
-  match f.tactic? with
-  | none => return f.item
-  | some (ctx, tactic) =>
+  if let some (ctx, tactic) := f.tactic? then
     let goals ← (proofStateOf ctx tactic (useAfter := true)).render stop
     return { f.item with proofState? := some goals }
+  if let some (ctx, term) := f.term? then
+    stop.check
+    return { f.item with expectedType? := ← expectedType? ctx term }
+  return f.item
+
+/-- The code actions of a range, command by command. A cursor belongs to one command. -/
+private def allCodeActions (doc : EditableDocument) (range : Lsp.Range) (spans : Array Span) (diagnostics : Array Lsp.Diagnostic)
+    (wanted : Stop) : RequestM (Array Found) := do
+  if range.start == range.end || spans.size ≤ 1 then
+    return ← codeActions doc range diagnostics (overlaps range) wanted
+  let mut found := #[]
+  for span in spans do
+    let own := toRange doc.meta.text { start := span.start, stop := span.stop }
+    let part : Lsp.Range := {
+      start := if lt own.start range.start then range.start else own.start
+      «end» := if lt own.end range.end then own.end else range.end }
+    if lt part.start part.end then
+      wanted.check
+      found := found ++ (← codeActions doc part (diagnostics.filter (overlaps part ·.fullRange)) (overlaps part) wanted)
+  return found
 
 private def collect (p : TodoParams) (kinds : Array String) (doc : EditableDocument) (start stop : String.Pos.Raw)
     (wanted : Stop) : RequestM (Array TodoItem) := do
   let text := doc.meta.text
+  let range := toRange text { start, stop }
   let commands ← awaitDocument doc wanted
   let has (kind : String) := kinds.isEmpty || kinds.contains kind
+  let spans := spans text commands start stop
   let mut found := #[]
-  for span in spans text commands start stop do
+  if has "sorry" then
+    found := found ++ (← sorriesOf doc commands wanted).map (ofWritten text)
+  for span in spans do
     wanted.check
     if has "sorry" then
-      found := found ++ sorries text span
+      let spelled := sorries text span
+      -- A declaration that failed has left no constant to find it by.
+      if let (false, some command) := (spelled.isEmpty, span.command?) then
+        found := found ++ (sorriesInTrees (← wanted.await (Compat.infoTrees command))).map (ofWritten text)
+      found := found ++ spelled
     if has "hole" || has "incomplete_proof" then
       let suggest := p.suggest?.getD "basic" == "basic"
       found := found ++ (← fromInfoTrees text span start stop (has "hole") (has "incomplete_proof") suggest wanted)
   if has "diagnostic" || has "code_action" then
-    let diagnostics := (← visibleDiagnostics doc).filter (overlaps p.range ·.fullRange)
+    let diagnostics := (← visibleDiagnostics doc).filter (overlaps range ·.fullRange)
     if has "diagnostic" then
       found := found ++ diagnostics.map ofDiagnostic
     if has "code_action" then
-      found := found ++ (← codeActions doc p.range diagnostics (overlaps p.range) wanted)
-  (select p.range found).mapM (render wanted ·)
+      found := found ++ (← allCodeActions doc range spans diagnostics wanted)
+  (select range found).mapM (render wanted ·)
 
 private def handleTodo (p : TodoParams) : RequestM (RequestTask TodoResult) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version
-  let start ← EIO.ofExcept (checkPosition doc.meta.text p.range.start)
-  let stop ← EIO.ofExcept (checkPosition doc.meta.text p.range.end)
-  unless le p.range.start p.range.end do
-    throw <| invalidParams "the range ends before it starts"
+  let text := doc.meta.text
+  let start ← match p.range? with
+    | some range => EIO.ofExcept (checkPosition text range.start)
+    | none => pure 0
+  let stop := match p.range? with
+    | some range => clampPosition text range.end
+    | none => text.positions.back!
+  if let some range := p.range? then
+    unless le range.start range.end do
+      throw <| invalidParams "the range ends before it starts"
   let kinds := p.kinds?.getD #[]
   if let some unknown := kinds.find? (!allKinds.contains ·) then
     throw <| invalidParams s!"unknown kind '{unknown}'; the kinds are {", ".intercalate allKinds}"
@@ -334,7 +426,7 @@ private def handleTodo (p : TodoParams) : RequestM (RequestTask TodoResult) := d
     throw <| invalidParams "suggest must be 'none' or 'basic'"
   onOwnThread fun wanted => do
     let items ← collect p kinds doc start stop wanted
-    return { version := doc.meta.version, range := p.range, items }
+    return { version := doc.meta.version, range := toRange text { start, stop }, lineCount := text.positions.size - 1, items }
 
 /-- Lean resolves an action against whatever document the worker holds; one made for another document would be answered with edits
 that do not fit. -/

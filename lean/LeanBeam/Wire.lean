@@ -33,6 +33,12 @@ structure RunAtParams where
   position : Lsp.Position
   text : String
   storeHandle? : Option Bool := none
+  /-- Whether the kernel is to check what the text proved. -/
+  kernel? : Option Bool := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure RunWithParams where
@@ -41,6 +47,12 @@ structure RunWithParams where
   text : String
   storeHandle? : Option Bool := none
   linear? : Option Bool := none
+  /-- Whether the kernel is to check what the text proved. -/
+  kernel? : Option Bool := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure ReleaseParams where
@@ -51,6 +63,19 @@ structure ReleaseParams where
 structure GoalsParams where
   textDocument : DocumentRef
   position : Lsp.Position
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  deriving FromJson
+
+structure GoalsAroundParams where
+  textDocument : DocumentRef
+  position : Lsp.Position
+  /-- `before`, `after` or `both`; absent means `both`. -/
+  mode? : Option String := none
+  /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
+  goals? : Option String := none
+  /-- `full` or `changed`; absent means `full`. -/
+  state? : Option String := none
   deriving FromJson
 
 structure BarrierParams where
@@ -89,7 +114,8 @@ structure SaveParams where
 
 structure TodoParams where
   textDocument : DocumentAtVersion
-  range : Lsp.Range
+  /-- Absent means the whole file. An end outside of it stands for the end of the line, or of the file. -/
+  range? : Option Lsp.Range := none
   /-- Absent or empty means all. -/
   kinds? : Option (Array String) := none
   /-- `none` or `basic`; absent means `basic`. -/
@@ -103,6 +129,8 @@ instance : Lsp.FileSource RunWithParams where
 instance : Lsp.FileSource ReleaseParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource GoalsParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource GoalsAroundParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource BarrierParams where
   fileSource p := Lsp.fileSource (⟨p.uri⟩ : Lsp.TextDocumentIdentifier)
@@ -133,18 +161,70 @@ structure Goals where
   goals : Array Goal
   deriving ToJson
 
+/-- What is said of a proof state: one of the first four, by the form that was asked for. -/
+structure GoalsView where
+  goals? : Option (Array Goal) := none
+  text? : Option (Array String) := none
+  targets? : Option (Array String) := none
+  count? : Option Nat := none
+  /-- With `state: changed`: for each goal, how many hypotheses were left out. -/
+  unchangedHyps? : Option (Array Nat) := none
+  /-- With `state: changed`, if there are any: for each goal, names of hypotheses that are there no more. -/
+  removedHyps? : Option (Array (Array String)) := none
+  deriving ToJson
+
+structure GoalsAround where
+  before? : Option GoalsView := none
+  after? : Option GoalsView := none
+  /-- With `state: changed`: `after` is as `before`, and left out. -/
+  stateUnchanged? : Option Bool := none
+  /-- Only where there is no tactic: one goal, whose target is the type. -/
+  expectedType? : Option GoalsView := none
+  deriving ToJson
+
 structure ProbeMessage where
   /-- `information`, `warning` or `error`. -/
   severity : String
   text : String
   deriving ToJson
 
+/-- Where a request was taken to be. -/
+structure Place where
+  /-- The line of the position, cut after 120 characters. -/
+  lineText : String
+  /-- What is run or shown there: `tactic` or `command`. -/
+  basis : String
+  deriving ToJson
+
+/-- What to do about a text that did not run. -/
+structure Hint where
+  /-- `severalTactics`, `severalCommands`, `leadingBy`, `fence`, `prose`,
+  `commandInProof`, `notInProof`, `otherLine`, `notReached`. -/
+  code : String
+  text : String
+  deriving ToJson
+
+/-- The answer to a request for goals. -/
+structure GoalsAnswer extends GoalsView where
+  at? : Option Place := none
+  /-- `notReached`, where an error in front of the position keeps Lean from running what stands there. -/
+  hint? : Option Hint := none
+  deriving ToJson
+
 structure ProbeResult where
   success : Bool
   messages : Array ProbeMessage
   traces : Array String
+  /-- What the success does not say: `sorry`, `recursion`, `unsafe`; see `LeanBeam.Caveats`. -/
+  caveats? : Option (Array String) := none
+  /-- Only with a failure. For a handle, the position it was made at. -/
+  at? : Option Place := none
+  /-- Only with a failure, and where the grammar knows something that helps. -/
+  hint? : Option Hint := none
   /-- Only for a proof basis; an empty goal list means solved. -/
-  proofState? : Option Goals := none
+  proofState? : Option GoalsView := none
+  /-- With `state: changed`: the state is as before, and left out. -/
+  stateUnchanged? : Option Bool := none
   handle? : Option HandleRef := none
   deriving ToJson
 
@@ -178,10 +258,22 @@ structure SaveReadiness where
   blockingCommandMessages : Array BlockingMessage
   deriving ToJson
 
+/-- A `sorry` in a finished text, in whatever form it is written. -/
+structure SorryItem where
+  line : Nat
+  character : Nat
+  /-- Absent where there is no name: in an `example`. -/
+  declaration? : Option String := none
+  deriving ToJson
+
 structure BarrierResult where
   version : Nat
   directImports : Array String
   saveReadiness : SaveReadiness
+  /-- The first hundred; absent if there are none. -/
+  sorries? : Option (Array SorryItem) := none
+  /-- How many there are, if that is more than `sorries` has. -/
+  sorriesTotal? : Option Nat := none
   deriving ToJson
 
 structure ReadinessResult where
@@ -222,6 +314,8 @@ structure TodoItem where
   runAtPosition : Lsp.Position
   runAtText? : Option String := none
   message? : Option String := none
+  /-- The type wanted of a term: of `sorry` and of a hole, where they are terms. -/
+  expectedType? : Option String := none
   /-- LSP severity, 1 (error) to 4 (hint). -/
   severity? : Option Lsp.DiagnosticSeverity := none
   diagnostic? : Option Lsp.Diagnostic := none
@@ -231,7 +325,10 @@ structure TodoItem where
 
 structure TodoResult where
   version : Nat
+  /-- The range that was looked at. -/
   range : Lsp.Range
+  /-- How many lines the file has; the last one may be empty. -/
+  lineCount : Nat
   items : Array TodoItem
   deriving ToJson
 
