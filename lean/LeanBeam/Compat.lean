@@ -159,4 +159,10 @@ def emitC (env : Environment) (options : Options) : IO String := by
   | exact Prod.fst <$> (Compiler.LCNF.emitC env.mainModule).toIO { fileName := "", fileMap := default, options } { env }
   | exact (fun _ _ => throw (IO.userError "writing C is not known for this release of Lean")) env options
 
+/-- What a constant was where it was declared: the public part of a module has axioms in the place of what it does not expose. -/
+def originalKind? (env : Environment) (name : Name) : Option ConstantKind := by
+  first
+  | exact getOriginalConstKind? env name
+  | exact (env.find? name).map (ConstantKind.ofConstantInfo ·)
+
 end LeanBeam.Compat
