@@ -222,8 +222,9 @@ private def handleCheck (p : CheckParams) : RequestM (RequestTask CheckResult) :
       else "proved"
     let shown ← inScope <| roots.filterMapM fun (n, _) => do
       if whole then
-        let made := n.isInternalDetail || Search.isCompanion n || (← nameRange? n).isNone || (env.find? n).any (· matches .recInfo _)
-        return if made then none else some (privateToUserName n)
+        let shown := privateToUserName n
+        let made := shown.isInternalDetail || Search.isCompanion shown || (env.find? n).any (· matches .recInfo _)
+        return if made || (← nameRange? n).isNone then none else some shown
       return some (privateToUserName n)
     let some? (n : Nat) : Option Nat := if n == 0 then none else some n
     return {
