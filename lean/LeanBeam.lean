@@ -1,5 +1,9 @@
+import LeanBeam.Actions
+import LeanBeam.Check
 import LeanBeam.RunAt
 import LeanBeam.Save
+import LeanBeam.Search
+import LeanBeam.Snippet
 import LeanBeam.Todo
 import Lean.Server.FileWorker
 

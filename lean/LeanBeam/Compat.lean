@@ -179,4 +179,10 @@ def emitC (env : Environment) (options : Options) : IO String :=
   | 30 .. => Prod.fst <$> (Compiler.LCNF.emitC env.mainModule).toIO { fileName := "", fileMap := default, options } { env }
   | 28 .. 30 => (fun _ => IO.ofExcept (IR.emitC env env.mainModule)) options
 
+/-- What a constant was where it was declared: the public part of a module has axioms in the place of what it does not expose. -/
+def originalKind? (env : Environment) (name : Name) : Option ConstantKind := by
+  first
+  | exact getOriginalConstKind? env name
+  | exact (env.find? name).map (ConstantKind.ofConstantInfo ·)
+
 end LeanBeam.Compat

@@ -227,10 +227,9 @@ def rememberFor (handle : HandleRef) (wanted : Wanted) (view? : Option GoalsView
 /-! ## `$/beam/goals` -/
 
 /-- The expected type and the local context of the term at the position, as Lean's own "expected type" has it. -/
-private def expectedType? (doc : EditableDocument) (pos : String.Pos.Raw) (form : Form) (stop : Stop) :
+def expectedTypeIn? (trees : PersistentArray InfoTree) (pos : String.Pos.Raw) (form : Form) (stop : Stop) :
     EIO RequestError (Option GoalsView) := do
-  let .ok (some command) ← stop.await (Compat.findCommand doc (·.endPos ≥ pos)) | return none
-  for tree in ← stop.await (Compat.infoTrees command) do
+  for tree in trees do
     stop.check
     let some { ctx, info := info@(.ofTermInfo term), .. } := tree.termGoalAt? pos | continue
     let state : ProofState := {
@@ -256,6 +255,28 @@ private def expectedType? (doc : EditableDocument) (pos : String.Pos.Raw) (form 
       draw form #[(goal.mvarId!, #[])]
   return none
 
+private def expectedType? (doc : EditableDocument) (pos : String.Pos.Raw) (form : Form) (stop : Stop) :
+    EIO RequestError (Option GoalsView) := do
+  let .ok (some command) ← stop.await (Compat.findCommand doc (·.endPos ≥ pos)) | return none
+  expectedTypeIn? (← stop.await (Compat.infoTrees command)) pos form stop
+
+/-- The states around a tactic. -/
+def goalsAround (result : GoalsAtResult) (mode : String) (wanted : Wanted) (stop : Stop) : EIO RequestError GoalsAround := do
+  let before := proofStateOf result.ctxInfo result.tacticInfo (useAfter := false)
+  let after := proofStateOf result.ctxInfo result.tacticInfo (useAfter := true)
+  let mut answer : GoalsAround := {}
+  unless mode == "after" do
+    answer := { answer with before? := some (← before.view wanted.form stop) }
+  unless mode == "before" do
+    let changed := wanted.changed && mode == "both"
+    if changed && (← unchanged before after stop) then
+      answer := { answer with stateUnchanged? := some true }
+    else if changed then
+      answer := { answer with after? := some (← before.viewChanged after wanted.form stop) }
+    else
+      answer := { answer with after? := some (← after.view wanted.form stop) }
+  return answer
+
 private def handleGoalsAround (p : GoalsAroundParams) : RequestM (RequestTask GoalsAround) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version?
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
@@ -268,15 +289,7 @@ private def handleGoalsAround (p : GoalsAroundParams) : RequestM (RequestTask Go
       | let some view ← expectedType? doc pos wanted.form stop
           | throw <| invalidParams "there are no goals and no term at this position"
         return { expectedType? := some view }
-    let before := proofStateOf result.ctxInfo result.tacticInfo (useAfter := false)
-    let after := proofStateOf result.ctxInfo result.tacticInfo (useAfter := true)
-    let mut answer : GoalsAround := {}
-    unless mode == "after" do
-      answer := { answer with before? := some (← before.view wanted.form stop) }
-    unless mode == "before" do
-      let (view?, unchanged?) ← showState { wanted with changed := wanted.changed && mode == "both" } "" before after stop
-      answer := { answer with after? := view?, stateUnchanged? := unchanged?.filter id }
-    return answer
+    goalsAround result mode wanted stop
 
 initialize
   serve "$/beam/goals" GoalsAroundParams GoalsAround handleGoalsAround

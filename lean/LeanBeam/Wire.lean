@@ -78,6 +78,43 @@ structure GoalsAroundParams where
   state? : Option String := none
   deriving FromJson
 
+structure SearchParams where
+  textDocument : DocumentRef
+  /-- Absent means behind the last command. -/
+  position? : Option Lsp.Position := none
+  /-- Fragments of the name, separated by blanks; all must occur. -/
+  name? : Option String := none
+  /-- Constants that the type must mention, as one would write them at the position. -/
+  constants? : Option (Array String) := none
+  /-- A type, or a term in it, with holes. -/
+  pattern? : Option String := none
+  kinds? : Option (Array String) := none
+  limit? : Option Nat := none
+  /-- `next` of the answer before. -/
+  start? : Option Nat := none
+  deriving FromJson
+
+structure CheckParams where
+  textDocument : DocumentRef
+  /-- A declaration, as one would write it behind the last command. -/
+  name? : Option String := none
+  /-- A place in a declaration. -/
+  position? : Option Lsp.Position := none
+  deriving FromJson
+
+structure SnippetParams where
+  textDocument : DocumentRef
+  text : String
+  /-- A place in `text` whose goals are wanted. -/
+  position? : Option Lsp.Position := none
+  goals? : Option String := none
+  deriving FromJson
+
+structure CodeActionsParams where
+  textDocument : DocumentRef
+  range : Lsp.Range
+  deriving FromJson
+
 structure BarrierParams where
   uri : String
   version : Nat
@@ -131,6 +168,14 @@ instance : Lsp.FileSource ReleaseParams where
 instance : Lsp.FileSource GoalsParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource GoalsAroundParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource SearchParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource CheckParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource SnippetParams where
+  fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
+instance : Lsp.FileSource CodeActionsParams where
   fileSource p := Lsp.fileSource (⟨p.textDocument.uri⟩ : Lsp.TextDocumentIdentifier)
 instance : Lsp.FileSource BarrierParams where
   fileSource p := Lsp.fileSource (⟨p.uri⟩ : Lsp.TextDocumentIdentifier)
@@ -305,6 +350,93 @@ structure SaveResult where
   /-- Whether the file has a `module` header, and so a family of artifacts. -/
   isModule : Bool
   written : SavedFiles
+  deriving ToJson
+
+structure SearchHit where
+  name : String
+  kind : String
+  /-- As Lean's `#check` shows it. -/
+  signature : String
+  module : String
+  /-- `file` (the document), `workspace`, `package` (a dependency) or `library` (Lean's own). -/
+  origin : String
+  uri? : Option String := none
+  /-- Of the name in its source. -/
+  range? : Option Lsp.Range := none
+  /-- With a pattern: `conclusion` or `hypothesis`. -/
+  matched? : Option String := none
+  deriving ToJson
+
+structure SearchResult where
+  version : Nat
+  hits : Array SearchHit
+  /-- Where to go on; absent at the end. -/
+  next? : Option Nat := none
+  /-- The search stopped because of the time it took, and may have found less than was asked for. -/
+  outOfTime? : Option Bool := none
+  deriving ToJson
+
+/-- A declaration that is not what it claims to be, or not checked. -/
+structure CheckFinding where
+  declaration : String
+  /-- Of its name, if it stands in the document. -/
+  range? : Option Lsp.Range := none
+  /-- For unsafe parts: `unsafe`, `partial`, `implemented_by` or `extern`. -/
+  why? : Option String := none
+  deriving ToJson
+
+structure CheckResult where
+  version : Nat
+  /-- The declarations that were looked at. -/
+  declarations : Array String
+  /-- `proved`, `sorry`, `axioms`, `unsafe` or `errors`; see `LeanBeam.Check`. -/
+  verdict : String
+  /-- All axioms that are reached, `sorryAx` too, but not what only stands for a theorem or definition. -/
+  axioms : Array String
+  /-- Those of them that are not Lean's usual three. -/
+  unusualAxioms : Array String
+  /-- Declarations outside of the library that have a `sorry` in themselves. -/
+  sorries : Array CheckFinding
+  /-- Declarations outside of the library with unsafe parts. -/
+  unsafeParts : Array CheckFinding
+  errors : Array Lsp.Diagnostic
+  /-- Theorems of Lean's own library that are reached and whose proofs are not there, if there are any. -/
+  libraryTheorems? : Option Nat := none
+  libraryDefinitions? : Option Nat := none
+  /-- The same for theorems and definitions of other imported modules. -/
+  importedWithoutProof? : Option Nat := none
+  deriving ToJson
+
+structure SnippetDiagnostic where
+  range : Lsp.Range
+  /-- `information`, `warning` or `error`. -/
+  severity : String
+  message : String
+  deriving ToJson
+
+structure SnippetResult where
+  success : Bool
+  /-- What was in scope at the start. -/
+  imports : Array String
+  diagnostics : Array SnippetDiagnostic
+  /-- What `#eval` and the like printed. -/
+  output? : Option String := none
+  /-- With a position: what there is at it, if anything. -/
+  goals? : Option GoalsAround := none
+  deriving ToJson
+
+structure ResolvedAction where
+  title : String
+  kind? : Option String := none
+  isPreferred? : Option Bool := none
+  edit? : Option Lsp.WorkspaceEdit := none
+  /-- Why there is no edit. -/
+  unresolved? : Option String := none
+  deriving ToJson
+
+structure CodeActionsResult where
+  version : Nat
+  actions : Array ResolvedAction
   deriving ToJson
 
 structure TodoItem where
