@@ -2,6 +2,7 @@
 //! invariants named by tests, a coverage table that tells the truth, and words that must not appear. Each check is a function from
 //! the file list to complaints, and its own tests plant what it must see.
 
+mod agents;
 mod arrows;
 mod circles;
 mod coverage;
@@ -35,6 +36,7 @@ pub fn check(root: &Path) -> Vec<String> {
     let tests = named::Tests::of(&files);
     out.extend(named::invariants(&files, &tests));
     out.extend(coverage::check(&files, &tests));
+    out.extend(agents::check(&files, &tests));
     out
 }
 

@@ -61,7 +61,6 @@ fn main() -> ExitCode {
         goals_with_a_text_are_refused,
         refresh_starts_over_at_version_one,
         a_probe_waits_only_for_the_prefix,
-        no_lean_file_is_ever_written,
         definition_and_references_cross_files,
         an_importer_of_a_changed_dependency_is_never_clean,
     ];

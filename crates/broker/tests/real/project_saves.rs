@@ -139,12 +139,15 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
     let before = artifacts(&p);
     let answer = p.save("App/Left.lean").await;
     assert_eq!(answer["ok"], false, "{answer}");
-    let mut after = artifacts(&p);
+    // The trace was taken back before anything was put in place: it vouches for nothing now, and the rest is as it was.
     let trace = p.artifact("App/Left.trace").display().to_string();
-    let mut kept = before;
-    // It vouches for nothing now.
-    kept.remove(&trace);
-    after.remove(&trace);
+    let record = |files: &mut BTreeMap<String, Vec<u8>>| {
+        let bytes = files.remove(&trace).expect("a trace");
+        serde_json::from_slice::<Value>(&bytes).expect("a trace is JSON")["leanBeam"]["record"].clone()
+    };
+    let (mut kept, mut after) = (before, artifacts(&p));
+    assert!(record(&mut kept).is_object(), "the first save was recorded");
+    assert_eq!(record(&mut after), Value::Null, "a record of artifacts that the failed save was about to replace");
     assert_eq!(after, kept);
     std::fs::remove_dir(&ilean).unwrap();
 
