@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use xtask::{drift, mutants, tidy};
 
-const USAGE: &str = "usage: cargo xtask tidy
+const USAGE: &str = "usage: cargo xtask tidy [ROOT]
        cargo xtask drift LEAN LIBRARY [--update]
            LEAN     a `lean` with its library, which compiles the extension
            LIBRARY  another Lean's `libleanshared.so`
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let complaints = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::check(&tidy::repository()),
+        ["tidy", root] => tidy::check(Path::new(root)),
         ["mutants", ..] => mutants::run(&tidy::repository(), &args[1..]),
         ["drift", lean, library] => run_drift(lean, library, false),
         ["drift", lean, library, "--update"] => run_drift(lean, library, true),

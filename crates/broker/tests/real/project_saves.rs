@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::project_stale::five;
 use crate::support::lanes::{WORKSPACE, ask};
-use crate::support::project::Project;
+use crate::support::project::{Gate, Project, begun};
 
 /// Every file under the build folder, with its content.
 fn artifacts(p: &Project) -> BTreeMap<String, Vec<u8>> {
@@ -167,28 +166,25 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saves_are_one_at_a_time_and_can_be_cancelled_in_line() {
+    let gate = Gate::closed();
     let p = Project::new(|root| {
         five(root);
-        let slow = "import Lean\n\nrun_cmd IO.sleep 3000\n\ndef slow : Nat := 1\n";
+        let slow = format!("import Lean\n\n{}\ndef slow : Nat := 1\n", gate.command());
         std::fs::write(root.join("App/Slow.lean"), slow).unwrap();
     })
     .await;
     assert_eq!(p.sync("App/Base.lean").await["ok"], true);
     let slow = p.save("App/Slow.lean");
-    let queued = {
-        let engine = p.engine.clone();
-        async move {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let request =
-                json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Base.lean", "clientRequestId": "q"});
-            let waiting = tokio::spawn({
-                let engine = engine.clone();
-                async move { ask(&engine, request).await }
-            });
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let told = ask(&engine, json!({"op": "cancel", "cancelRequestId": "q"})).await;
-            (told, waiting.await.unwrap())
-        }
+    let queued = async {
+        gate.reached().await;
+        let request =
+            json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Base.lean", "clientRequestId": "q"});
+        let mut waiting = Box::pin(ask(&p.engine, request));
+        begun(&mut waiting).await;
+        let told = ask(&p.engine, json!({"op": "cancel", "cancelRequestId": "q"})).await;
+        let cancelled = waiting.await;
+        gate.open();
+        (told, cancelled)
     };
     let (slow, (told, cancelled)) = tokio::join!(slow, queued);
     assert_eq!((&slow["ok"], &told["result"]["cancelled"]), (&json!(true), &json!(true)), "{slow}");
@@ -202,16 +198,18 @@ async fn saves_are_one_at_a_time_and_can_be_cancelled_in_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_changes_during_the_save_is_saved_as_it_was() {
+    let gate = Gate::closed();
     let p = Project::new(|root| {
         five(root);
-        let slow = "import Lean\n\nrun_cmd IO.sleep 2000\n\ndef slow : Nat := 1\n";
+        let slow = format!("import Lean\n\n{}\ndef slow : Nat := 1\n", gate.command());
         std::fs::write(root.join("App/Slow.lean"), slow).unwrap();
         std::fs::write(root.join("App/User.lean"), "import App.Slow\n\nexample : slow = 1 := rfl\n").unwrap();
     })
     .await;
     let change = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        gate.reached().await;
         p.write("App/Slow.lean", "import Lean\n\ndef slow : Nat := 2\n");
+        gate.open();
     };
     let (saved, ()) = tokio::join!(p.save("App/Slow.lean"), change);
     assert_eq!((&saved["ok"], &saved["result"]["version"]), (&json!(true), &json!(1)), "{saved}");

@@ -14,7 +14,7 @@ use crate::support::project::Project;
 const CLEAN: &str =
     "import App.Base\r\n\r\ntheorem t : 1 = 1 := by\r\n  skip\r\n  rfl\r\n\r\n/-- ü😀 -/\r\ndef all : Nat := base";
 /// It offers a code action, holds an error and so cannot be saved.
-const ACTION: &str = "#guard_msgs in\n#eval 7\n\ntheorem open_ : True := by\n  sorry";
+const ACTION: &str = "#guard_msgs in\n#eval 7\n";
 
 /// Every file that is not made by a build: content and time of the last change.
 type Sources = BTreeMap<PathBuf, (Vec<u8>, SystemTime)>;
@@ -109,9 +109,14 @@ async fn no_lean_file_is_ever_written() {
     w.done(json!({"op": "workspace_symbols", "query": "base"})).await;
 
     w.done(on("update_file", action)).await;
-    let range = json!({"op": "todo", "path": action, "version": 1, "line": 0, "character": 0, "endLine": 4, "endCharacter": 7, "kinds": ["code_action"]});
+    let range = json!({"op": "todo", "path": action, "version": 1, "line": 0, "character": 0, "endLine": 2, "endCharacter": 0, "kinds": ["code_action"]});
     let items = w.done(range).await["items"].clone();
-    let offered = items.as_array().unwrap().iter().find(|i| i["codeAction"].is_object()).expect("a code action");
+    let offered = items
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["codeAction"].is_object())
+        .unwrap_or_else(|| panic!("no code action: {items}"));
     let resolve =
         json!({"op": "code_action_resolve", "path": action, "version": 1, "codeAction": offered["codeAction"]});
     let resolved = w.done(resolve).await;
