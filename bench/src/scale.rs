@@ -6,7 +6,7 @@ use beam_base::{AbsPath, uri};
 use beam_session::{RequestSpec, Session};
 use serde_json::{Value, json};
 
-use crate::{Failure, Samples, open, raw_worker, right, timed};
+use crate::levels::{Failure, Samples, open, raw_worker, right, timed};
 
 const ROUNDS: usize = 40;
 const PROOF: &str =
@@ -118,7 +118,7 @@ impl Bench {
         for n in 1..=3000 {
             self.runtime.block_on(self.probe(version, 1, "exact ⟨hp, hq⟩"))?;
             if n == 300 || n == 3000 {
-                println!("worker RSS after {n} probes: {:.0} MB", crate::rss_mb(u64::from(pid))?);
+                println!("worker RSS after {n} probes: {:.0} MB", crate::levels::rss_mb(u64::from(pid))?);
             }
         }
         Ok(())

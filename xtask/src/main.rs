@@ -1,19 +1,26 @@
-//! Checks that the compiler does not make. `cargo xtask tidy`, `cargo xtask drift`; the same checks run as tests.
+//! Checks that the compiler does not make. `cargo xtask tidy`, `cargo xtask drift`: the same checks run as tests. `cargo xtask mutants`
+//! takes hours and is run by hand.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use xtask::{drift, tidy};
+use xtask::{drift, mutants, tidy};
 
-const USAGE: &str = "usage: cargo xtask tidy
+const USAGE: &str = "usage: cargo xtask tidy [ROOT]
        cargo xtask drift LEAN LIBRARY [--update]
            LEAN     a `lean` with its library, which compiles the extension
-           LIBRARY  another Lean's `libleanshared.so`";
+           LIBRARY  another Lean's `libleanshared.so`
+       cargo xtask mutants [SCOPE...] [--all-tests] [--out DIR]
+           SCOPE    engine, session, mcp, wire (all four unless told), base
+       cargo xtask mutants --report DIR [--report DIR...]
+           judges runs that are there already";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let complaints = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::check(&tidy::repository()),
+        ["tidy", root] => tidy::check(Path::new(root)),
+        ["mutants", ..] => mutants::run(&tidy::repository(), &args[1..]),
         ["drift", lean, library] => run_drift(lean, library, false),
         ["drift", lean, library, "--update"] => run_drift(lean, library, true),
         _ => {

@@ -142,18 +142,15 @@ fn project() -> (tempfile::TempDir, String) {
 fn assert_clean((status, took, stderr): (ExitStatus, Duration, String)) {
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""), "{status}");
     println!("ended after {took:?}, promised {PROMISED:?}");
-    assert!(took < PROMISED * 5, "{took:?}");
+    assert!(took < PROMISED, "{took:?}");
 }
 
 #[test]
-fn starting_is_cheap_and_the_end_of_stdin_ends_it() {
+fn starting_starts_nothing_else_and_the_end_of_stdin_ends_it() {
     let home = tempfile::tempdir().unwrap();
-    let mut times = Vec::new();
     for _ in 0..5 {
-        let from = Instant::now();
         let mut server = Server::start(home.path(), &[], &[]);
         let answer = server.ask(&modern(1, "server/discover", json!({})));
-        times.push(from.elapsed());
         assert_eq!(answer["result"]["supportedVersions"], json!(["2026-07-28"]));
         assert_eq!(descendants(server.child.id()), [0; 0], "nothing is started before a tool needs it");
         let list = server.ask(&modern(2, "tools/list", json!({})));
@@ -162,9 +159,6 @@ fn starting_is_cheap_and_the_end_of_stdin_ends_it() {
         drop(server.stdin.take());
         assert_clean(server.ended());
     }
-    times.sort_unstable();
-    println!("start to the first answer: {times:?}");
-    assert!(times[0] < Duration::from_secs(2), "{times:?}");
 }
 
 #[test]
@@ -192,7 +186,7 @@ fn every_signal_that_asks_is_a_regular_end() {
     let server = Server::start(home.path(), &[], &[]);
     server.signal(Signal::TERM);
     let (_, took, stderr) = server.ended();
-    assert!(took < PROMISED * 5 && stderr.is_empty(), "{took:?} {stderr}");
+    assert!(took < PROMISED && stderr.is_empty(), "{took:?} {stderr}");
 }
 
 #[test]
@@ -240,7 +234,7 @@ fn m5_a_client_that_never_reads_costs_little() {
     server.signal(Signal::TERM);
     let (status, took, stderr) = server.ended();
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
-    assert!(took < PROMISED * 5, "{took:?}");
+    assert!(took < PROMISED, "{took:?}");
     assert!(flood.join().unwrap() < 29_999, "it kept reading");
 }
 

@@ -62,7 +62,6 @@ fn main() -> ExitCode {
         goals_with_a_text_are_refused,
         a_version_names_one_text_for_ever,
         a_probe_waits_only_for_the_prefix,
-        no_lean_file_is_ever_written,
         definition_and_references_cross_files,
         an_importer_of_a_changed_dependency_is_never_clean,
     ];

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::project_stale::five;
 use crate::support::lanes::{WORKSPACE, ask};
-use crate::support::project::Project;
+use crate::support::project::{Gate, Project, begun};
 
 /// Every file under the build folder, with its content.
 fn artifacts(p: &Project) -> BTreeMap<String, Vec<u8>> {
@@ -139,12 +138,15 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
     let before = artifacts(&p);
     let answer = p.save("App/Left.lean").await;
     assert_eq!(answer["ok"], false, "{answer}");
-    let mut after = artifacts(&p);
+    // The trace was taken back before anything was put in place: it vouches for nothing now, and the rest is as it was.
     let trace = p.artifact("App/Left.trace").display().to_string();
-    let mut kept = before;
-    // It vouches for nothing now.
-    kept.remove(&trace);
-    after.remove(&trace);
+    let record = |files: &mut BTreeMap<String, Vec<u8>>| {
+        let bytes = files.remove(&trace).expect("a trace");
+        serde_json::from_slice::<Value>(&bytes).expect("a trace is JSON")["leanBeam"]["record"].clone()
+    };
+    let (mut kept, mut after) = (before, artifacts(&p));
+    assert!(record(&mut kept).is_object(), "the first save was recorded");
+    assert_eq!(record(&mut after), Value::Null, "a record of artifacts that the failed save was about to replace");
     assert_eq!(after, kept);
     std::fs::remove_dir(&ilean).unwrap();
 
@@ -264,16 +266,18 @@ async fn an_import_that_changes_under_a_save_leaves_no_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_changes_during_the_save_is_saved_as_it_was() {
+    let gate = Gate::closed();
     let p = Project::new(|root| {
         five(root);
-        let slow = "import Lean\n\nrun_cmd IO.sleep 2000\n\ndef slow : Nat := 1\n";
+        let slow = format!("import Lean\n\n{}\ndef slow : Nat := 1\n", gate.command());
         std::fs::write(root.join("App/Slow.lean"), slow).unwrap();
         std::fs::write(root.join("App/User.lean"), "import App.Slow\n\nexample : slow = 1 := rfl\n").unwrap();
     })
     .await;
     let change = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        gate.reached().await;
         p.write("App/Slow.lean", "import Lean\n\ndef slow : Nat := 2\n");
+        gate.open();
     };
     let (saved, ()) = tokio::join!(p.save("App/Slow.lean"), change);
     assert_eq!((&saved["ok"], &saved["result"]["version"]), (&json!(true), &json!(1)), "{saved}");

@@ -200,13 +200,19 @@ async fn a_handle_lives_as_long_as_its_workspace() {
     assert_eq!(ask(&engine, with(None)).await["result"]["success"], true);
 
     let sleepy = json!({"op": "run_at", "workspaceId": "w", "path": "A.lean", "version": 1, "line": 1, "character": 2, "text": "sleep 60000"});
-    let pending = tokio::spawn({
-        let engine = engine.clone();
-        async move { ask(&engine, sleepy).await }
-    });
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    ask(&engine, json!({"op": "drop_workspace", "workspaceId": "w"})).await;
-    assert_eq!(pending.await.unwrap()["error"]["code"], "workerExited");
+    let mut pending = Box::pin(ask(&engine, sleepy));
+    let later = async {
+        // What the worker is sent is in the order of the calls: once the later one is answered, the earlier one is there.
+        assert_eq!(ask(&engine, probe.clone()).await["result"]["success"], true);
+    };
+    tokio::select! {
+        biased;
+        answer = &mut pending => panic!("it sleeps: {answer}"),
+        () = later => {}
+    }
+    let pending = async { tokio::join!(pending, ask(&engine, json!({"op": "drop_workspace", "workspaceId": "w"}))) };
+    let (pending, dropped) = pending.await;
+    assert_eq!((&pending["error"]["code"], &dropped["ok"]), (&json!("workerExited"), &json!(true)), "{dropped}");
     refused(&ask(&engine, with(None)).await, &["\"w\""]);
 
     init(&engine, "w", &a, None).await;

@@ -277,7 +277,6 @@ async fn a_killed_worker_is_replaced_at_the_next_use() {
 async fn a_spare_worker_answers_the_first_document() {
     let stage = Stage::new(&Fixture::parse("")).await;
     stage.session.prestart().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
     let version = stage.apply("Main.lean", "#eval 1\n").await;
     assert_eq!(stage.settle("Main.lean", version).await, ["1"]);
     assert_eq!(stage.session.counters().worker_starts, 1);

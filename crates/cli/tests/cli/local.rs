@@ -11,6 +11,7 @@ use crate::tests;
 
 tests! {
     help_is_an_answer_and_a_mistake_is_not
+    the_command_table_is_this_one
     local_failures_start_nothing
     roots_that_are_none
     variables_are_checked
@@ -44,6 +45,80 @@ fn help_is_an_answer_and_a_mistake_is_not() {
     assert!(done.stdout.is_empty() && done.stderr.contains("Usage: lean-beam") && done.code == Some(2), "{done:?}");
     let script = env.run(&["completions", "bash"]);
     assert!(script.stdout.contains("complete ") && script.stdout.contains("run-at") && script.code == Some(0));
+}
+
+/// The commands as a list of their own, from the promise and not from our table: names in help's order, and the arguments that stand in
+/// a fixed order. Where the word for an argument is nobody's promise, only its place counts (`_`).
+const COMMANDS: &[(&str, &str)] = &[
+    ("ensure", ""),
+    ("update", "PATH"),
+    ("sync", "PATH"),
+    ("refresh", "PATH"),
+    ("save", "PATH"),
+    ("close", "PATH"),
+    ("close-save", "PATH"),
+    ("run-at", "PATH VERSION LINE CHARACTER TEXT"),
+    ("run-at-handle", "PATH VERSION LINE CHARACTER TEXT"),
+    ("run-with", "PATH HANDLE TEXT"),
+    ("run-with-linear", "PATH HANDLE TEXT"),
+    ("release", "PATH HANDLE"),
+    ("goals", "_ PATH VERSION LINE CHARACTER"),
+    ("hover", "PATH VERSION LINE CHARACTER"),
+    ("signature-help", "PATH VERSION LINE CHARACTER"),
+    ("definition", "PATH VERSION LINE CHARACTER"),
+    ("references", "PATH VERSION LINE CHARACTER"),
+    ("document-symbols", "PATH VERSION"),
+    ("workspace-symbols", "_"),
+    ("todo", "PATH VERSION LINE CHARACTER END_LINE END_CHARACTER"),
+    ("code-action-resolve", "PATH VERSION _"),
+    ("open-files", ""),
+    ("stats", ""),
+    ("reset-stats", ""),
+    ("cancel", "_"),
+    ("shutdown", ""),
+    ("doctor", ""),
+    ("toolchain", ""),
+    ("validated-toolchains", ""),
+    ("compatible-release-lines", ""),
+    ("quickstart", ""),
+    ("mcp", ""),
+    ("completions", ""),
+    ("version", ""),
+    ("help", ""),
+];
+
+/// Promised by, and not there. A command that comes moves up, and its row to *shown*.
+const MISSING: &[&str] = &["feedback-report", "prune", "rocq-goals-after", "rocq-goals-prev"];
+
+fn the_command_table_is_this_one() {
+    let env = Env::new();
+    let help = env.run(&["help"]).stdout;
+    let (_, commands) = help.split_once("\nCommands:\n").expect("help lists the commands");
+    let (commands, _) = commands.split_once("\n\n").expect("options follow");
+    let names: Vec<&str> = commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names, COMMANDS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (name, wanted) in &COMMANDS[..25] {
+        let help = env.run(&["help", name]).stdout;
+        let usage = help.lines().find_map(|l| l.strip_prefix(&format!("Usage: lean-beam {name}")));
+        let usage = usage.unwrap_or_else(|| panic!("{name}: {help}"));
+        // What has a fixed place, without the marks for "required" and "more of them".
+        let got: Vec<&str> = usage
+            .split_whitespace()
+            .map(|word| word.trim_matches(['<', '>', '[', ']', '.']))
+            .filter(|word| !matches!(*word, "OPTIONS" | "backend" | "--handle-file" | "|") && !word.is_empty())
+            .collect();
+        let wanted: Vec<_> = wanted.split_whitespace().collect();
+        let same = got.len() == wanted.len() && got.iter().zip(&wanted).all(|(g, w)| *w == "_" || g == w);
+        assert!(same, "{name} takes {got:?}, not {wanted:?}");
+    }
+    for name in MISSING {
+        let done = env.run(&[name]);
+        assert!(done.code == Some(2) && done.stderr.contains(name), "`{name}` is there: move it up: {done:?}");
+    }
 }
 
 fn local_failures_start_nothing() {

@@ -361,20 +361,3 @@ async fn the_server_sends_no_requests() {
         assert!(m.get("method").is_none_or(|m| m == "notifications/progress" || m == "notifications/message"));
     }
 }
-
-/// What the layer itself costs, on the real clock and a broker that answers at once. The figure is printed; the limit is for a busy machine.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_layer_is_thin() {
-    let ((mut c, _), (_dir, root)) = (start(), project());
-    let mut times = Vec::new();
-    for _ in 0..300 {
-        // Under one id: it is free as soon as the client has the answer, whatever we know by then.
-        let call = probe("one", &root, "ok");
-        let before = std::time::Instant::now();
-        c.ask(&call).await;
-        times.push(before.elapsed());
-    }
-    times.sort_unstable();
-    println!("a call over the layer alone: median {:?}, 90 % within {:?}", times[150], times[270]);
-    assert!(times[150] < Duration::from_millis(50), "{:?}", times[150]);
-}

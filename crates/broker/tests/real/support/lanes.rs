@@ -12,7 +12,7 @@ use beam_broker::qualify::Qualifier;
 use beam_broker::{Engine, EngineConfig};
 use beam_toolchain::{Choice, testing};
 use beam_wire::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -105,13 +105,28 @@ impl Lane {
         ask(&self.engine, request).await
     }
 
-    /// Sends without waiting, and gives Lean the time to begin with it.
+    /// Sends without waiting, and returns when Lean has it: what a worker is sent is in the order of the calls, so the answer to a
+    /// later question about the same document shows that the request is there.
     pub async fn ask_later(&self, mut request: Value, reference: &str) -> JoinHandle<Value> {
         request["workspaceId"] = WORKSPACE.into();
         request["clientRequestId"] = self.request_id(reference).into();
+        let (path, version) = (request["path"].clone(), request["version"].clone());
         let engine = self.engine.clone();
-        let task = tokio::spawn(async move { ask(&engine, request).await });
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let (admitted, is_admitted) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut answer = Box::pin(ask(&engine, request));
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                // Polled once, it has its admission and its place in the order of file reads.
+                () = std::future::ready(()) => drop(admitted.send(())),
+            }
+            answer.await
+        });
+        drop(is_admitted.await);
+        let later = json!({"op": "hover", "path": path, "version": version, "line": 0, "character": 0});
+        // A file that holds up the question holds up the request as well: then it is with Lean, and waits there.
+        drop(tokio::time::timeout(Duration::from_secs(1), self.ask(later, None)).await);
         task
     }
 }

@@ -98,3 +98,45 @@ impl Project {
         self.engine.drain(Duration::from_secs(2)).await;
     }
 }
+
+/// A command in a Lean file that stops its elaboration until it is let through: for tests about what happens meanwhile.
+pub struct Gate {
+    dir: tempfile::TempDir,
+}
+
+impl Gate {
+    pub fn closed() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// The command. The file has to import Lean.
+    pub fn command(&self) -> String {
+        let (reached, open) = (self.dir.path().join("reached"), self.dir.path().join("open"));
+        format!(
+            "run_cmd do\n  IO.FS.writeFile {reached:?} \"\"\n  while !(← System.FilePath.pathExists {open:?}) do\n    IO.sleep 10\n"
+        )
+    }
+
+    /// Waits until Lean has come to the command.
+    pub async fn reached(&self) {
+        let from = std::time::Instant::now();
+        while !self.dir.path().join("reached").exists() {
+            assert!(from.elapsed() < Duration::from_secs(120), "Lean does not come to the gate");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Lets Lean go on.
+    pub fn open(&self) {
+        std::fs::write(self.dir.path().join("open"), "").expect("a writable folder");
+    }
+}
+
+/// Runs a request as far as it comes by itself: it is admitted then, and has its place in every line.
+pub async fn begun<F: Future<Output = Value> + Unpin>(request: &mut F) {
+    tokio::select! {
+        biased;
+        answer = request => panic!("it was answered already: {answer}"),
+        () = std::future::ready(()) => {}
+    }
+}
