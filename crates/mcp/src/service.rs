@@ -4,7 +4,7 @@ use beam_base::AbsPath;
 use beam_broker::{Dropped, Engine};
 use beam_wire::request::Decoded;
 use beam_wire::stream::Event;
-use beam_wire::{Answer, ErrorBody, FailureCode, Response};
+use beam_wire::{Answer, ErrorBody, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -51,15 +51,7 @@ impl Service for Engine {
     }
 
     async fn run(&self, request: Decoded, events: mpsc::Sender<Event>) -> Response<Answer> {
-        let shape = request.as_ref().ok().map(|r| r.op().spec().answer);
-        let response = Self::run(self, request, events).await;
-        let outcome = response.outcome.and_then(|value| {
-            shape
-                .ok_or_else(|| "an answer to no request".to_owned())
-                .and_then(|shape| Answer::decode(shape, value).map_err(|e| e.to_string()))
-                .map_err(|why| ErrorBody::new(FailureCode::InternalError, format!("a defect of lean-beam: {why}")))
-        });
-        Response { outcome, file_progress: response.file_progress }
+        Self::run(self, request, events).await
     }
 
     async fn drop_workspace(&self, id: &str) -> Dropped {
