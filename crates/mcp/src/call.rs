@@ -77,15 +77,15 @@ pub(crate) async fn run<S: Service>(context: CallContext<S>, admitted: AdmittedC
     drop(ticket);
 }
 
-type Outcome = Result<ToolOutput, RpcError>;
-type AtWork = Option<tokio::sync::OwnedSemaphorePermit>;
+type CallOutcome = Result<ToolOutput, RpcError>;
+type WorkPermit = Option<tokio::sync::OwnedSemaphorePermit>;
 
 async fn work<S: Service>(
     context: CallContext<S>,
     call: ToolCall,
     state: Arc<CallState>,
     ticket: Arc<Ticket>,
-) -> (Outcome, AtWork) {
+) -> (CallOutcome, WorkPermit) {
     let ToolCall { id, tool, arguments, token, revision: _, log } = call;
     let path =
         arguments.get("path").and_then(Value::as_str).filter(|_| tool.kind == ToolKind::Operation).map(str::to_owned);
@@ -104,7 +104,7 @@ async fn dispatch<S: Service>(
     tool: &'static Tool,
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
-) -> Outcome {
+) -> CallOutcome {
     match tools::decode(tool, arguments, &context.defaults, &context.limits) {
         Err(e) => Ok(e.into()),
         Ok(DecodedCall::Version) => {
@@ -134,7 +134,7 @@ async fn evict<S: Service>(
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
     ticket: &Ticket,
-) -> Outcome {
+) -> CallOutcome {
     let target: DropTarget = match tools::decode(tool, arguments, &context.defaults, &context.limits) {
         Ok(DecodedCall::Drop(target)) => target,
         Ok(_) => return Err(RpcError::Defect(format!("{} was read as another tool", tool.name))),
@@ -151,7 +151,7 @@ async fn operation<S: Service>(
     tool: &'static Tool,
     call: &OperationCall,
     reporter: &mut Reporter,
-) -> Outcome {
+) -> CallOutcome {
     reporter.preparing("preparing the Lean workspace").await;
     let id = call.workspace.id();
     let root = call.workspace.root.clone();
