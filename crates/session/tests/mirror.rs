@@ -183,7 +183,7 @@ async fn an_edit_ends_bound_requests_and_tells_the_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_everything_and_reopening_starts_at_one() {
+async fn closing_ends_everything_and_reopening_takes_the_next_version() {
     let mut h = Harness::new();
     let mut fake = h.open("A.lean", "one").await;
     h.apply("A.lean", "two").await;
@@ -203,11 +203,13 @@ async fn closing_ends_everything_and_reopening_starts_at_one() {
     assert!(matches!(h.ask("A.lean", spec("m")).await, Err(RequestFailure::NotOpen(it)) if it == path("A.lean")));
     // The old process takes its time; the new one does not wait for it.
     let again = h.apply("A.lean", "two").await;
-    assert!(again.opened && again.version == 1);
+    assert!(again.opened && again.version == 3);
     let (_, open) = h.worker().await;
-    assert_eq!(open["textDocument"]["version"], 1);
+    assert_eq!(open["textDocument"]["version"], 3);
     fake.die(Exit::Code(0));
     assert_eq!(h.session.counters().worker_losses, 0);
+    // Another document has its own.
+    assert_eq!(h.apply("B.lean", "one").await.version, 1);
 }
 
 /// The watchdog's part of saving: importers are told, and nobody else.

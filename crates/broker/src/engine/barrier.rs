@@ -27,18 +27,18 @@ const METHOD: &str = "$/beam/waitForDiagnostics";
 /// What is said, behind their names, when a lakefile, the manifest or `lean-toolchain` changed under a running session.
 const CONFIG_CHANGED: &str = "changed since the project's session was started, which goes on with the old configuration; to use the new one, restart it: `lean-beam shutdown`, or lean_drop_workspace";
 
-/// The Lean side's answer. Every field is mandatory where it says so: a missing verdict is a decode error, never "ready".
+/// The Lean side's answer. Closed: a missing verdict is a decode error, never "ready", and so is a field that nobody here knows the meaning of.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BarrierReply {
     version: u64,
     direct_imports: Vec<String>,
-    save_readiness: Verdict,
+    save_readiness: ReadinessVerdict,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Verdict {
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReadinessVerdict {
     version: u64,
     text_hash: String,
     current_diagnostics: Vec<Value>,
@@ -46,6 +46,8 @@ struct Verdict {
     _current_warning_count: u64,
     save_ready: bool,
     save_ready_reason: String,
+    #[serde(rename = "saveReadyMessage")]
+    _save_ready_message: Option<String>,
     blocking_diagnostics: Vec<diagnostics::LspDiagnostic>,
     blocking_command_messages: Vec<LeanMessage>,
 }
@@ -158,7 +160,7 @@ fn check_identity(doc: &Document, barrier: &BarrierReply) -> Result<(), EngineEr
     Err(other.into())
 }
 
-fn readiness(verdict: Verdict, current: &[StreamDiagnostic]) -> Readiness {
+fn readiness(verdict: ReadinessVerdict, current: &[StreamDiagnostic]) -> Readiness {
     let errors = || current.iter().filter(|d| d.severity == Some(1));
     let mut blocking_diagnostics: Vec<BlockingDiagnostic> = verdict
         .blocking_diagnostics
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn verdict(diagnostics: &[Value], messages: &[&str]) -> Verdict {
+    fn verdict(diagnostics: &[Value], messages: &[&str]) -> ReadinessVerdict {
         let messages: Vec<_> = messages.iter().map(|m| json!({ "message": m })).collect();
         serde_json::from_value(json!({
             "version": 1, "textHash": "0", "currentDiagnostics": [], "currentWarningCount": 0, "saveReady": false,

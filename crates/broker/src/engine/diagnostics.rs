@@ -9,7 +9,7 @@ use beam_wire::sync::Counts;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::build::target::FAILED_TO_BUILD;
+use super::artifacts::target::FAILED_TO_BUILD;
 
 /// Where Lean puts what it has to say about the imports.
 pub(super) const FIRST_LINE: Utf16Range =

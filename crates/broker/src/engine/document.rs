@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::build::target::SaveSource;
+use super::artifacts::target::SaveSource;
 use super::diagnostics::DocumentName;
 use super::error::{AnswerError, EngineError, VersionMismatch, WorkerFailure};
 use super::live::LiveSession;
@@ -58,6 +58,14 @@ impl Document {
             return Ok(());
         }
         Err(VersionMismatch { expected, accepted, uri: self.uri.clone(), path: self.shown() })
+    }
+
+    /// Whether a document of exactly this path is open.
+    pub(super) async fn is_open(workspace: &Workspace, path: &AbsPath) -> bool {
+        match workspace.running() {
+            Some(live) => live.session.document(path).await.is_some(),
+            None => false,
+        }
     }
 
     /// Forgets a document, if it is open.

@@ -8,7 +8,7 @@ use beam_wire::{ErrorBody, FailureCode, Op};
 use serde_json::{Value, json};
 
 use super::admission::AdmissionRefused;
-use super::build::target::ArtifactError;
+use super::artifacts::target::ArtifactError;
 use super::error::{
     AnswerError, EngineError, HandleError, IncompleteBarrier, SaveRefusal, VersionMismatch, WorkerFailure,
 };
@@ -26,7 +26,7 @@ impl From<EngineError> for ErrorBody {
         }
         let mut message = message(&e);
         if let Some(hint) = hint(&e) {
-            message.push_str("; ");
+            message.push_str(if matches!(e, EngineError::Incomplete(_)) { ": " } else { "; " });
             message.push_str(&hint);
         }
         Self { code: code(&e).as_str().to_owned(), message, data: data(&e) }
@@ -270,10 +270,12 @@ fn incomplete_data(barrier: &IncompleteBarrier) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use beam_wire::Progress;
-
-    use super::super::history::StaleDep;
     use super::*;
+    use crate::engine::error::{Defect, ParameterError, RequestCancelled, SelectorError};
+    use crate::engine::history::StaleDep;
+    use beam_base::AbsPath;
+    use beam_session::EndStatus;
+    use beam_wire::{Op, Progress};
 
     /// One plan, for a shell and for fronts that call operations: the same steps in the same order.
     #[test]
@@ -304,5 +306,150 @@ mod tests {
         barrier.has_lake = false;
         barrier.deps.clear();
         assert_eq!(incomplete_data(&barrier)["recovery"], json!([{ "op": "refresh_file", "path": "B c.lean" }]));
+    }
+
+    fn body(e: impl Into<EngineError>) -> ErrorBody {
+        e.into().into()
+    }
+
+    fn worker(failure: RequestFailure) -> ErrorBody {
+        body(Box::new(WorkerFailure { failure, path: "A.lean".into() }))
+    }
+
+    fn uri() -> String {
+        "file:///r/A.lean".into()
+    }
+
+    /// What happened, and what to do next: one sentence each, in this order.
+    #[test]
+    fn a_failure_of_the_worker_is_told_in_words_about_the_document() {
+        let exit = |reason| WorkerExit {
+            reason,
+            status: Some(EndStatus::Signal(9)),
+            stderr_tail: vec!["last".into()],
+            uri: uri(),
+        };
+        for (failure, code, message) in [
+            (
+                RequestFailure::StaleVersion { expected: 1, accepted: 3, uri: uri() },
+                "contentModified",
+                "`A.lean` is at version 3, the request is about version 1; look at the file again and use version 3",
+            ),
+            (
+                RequestFailure::ContentModified { how: Modified::Edited { version: 3 }, expected: Some(1), uri: uri() },
+                "contentModified",
+                "`A.lean` is at version 3, the request is about version 1; look at the file again and use version 3",
+            ),
+            (
+                RequestFailure::ContentModified { how: Modified::Closed, expected: Some(1), uri: uri() },
+                "contentModified",
+                "`A.lean` was closed while the request was pending; ask again",
+            ),
+            (
+                RequestFailure::NotOpen(AbsPath::new("/r/A.lean").unwrap()),
+                "contentModified",
+                "`A.lean` was closed while the request was on its way; ask again",
+            ),
+            (
+                RequestFailure::WorkerExited(Box::new(exit(ExitReason::StartFailed))),
+                "workerExited",
+                "the file worker of file:///r/A.lean ended before it was ready (signal 9); its last words: last; `lean-beam doctor` shows which Lean was started",
+            ),
+            (
+                RequestFailure::WorkerExited(Box::new(exit(ExitReason::Crash))),
+                "workerExited",
+                "the file worker of file:///r/A.lean ended unexpectedly (signal 9); its last words: last; the next request starts a fresh worker, handles of the old one are gone",
+            ),
+            (
+                RequestFailure::BuildRefused { modules: vec!["B".into(), "C".into()], uri: uri() },
+                "syncBarrierIncomplete",
+                "`A.lean` imports modules that would have to be built first, and builds are switched off (`--no-build` or BEAM_BUILD=never): B, C; build them, or allow builds, then refresh",
+            ),
+            (
+                RequestFailure::SessionClosed,
+                "workerExited",
+                "the session was shut down while the request was in flight; ask again",
+            ),
+            (RequestFailure::TimedOut, "internalError", "Lean did not answer in time"),
+            (RequestFailure::Lost, "internalError", "a defect of lean-beam lost this request"),
+            (RequestFailure::Cancelled, "requestCancelled", "the request was cancelled"),
+        ] {
+            let told = worker(failure);
+            assert_eq!((told.code.as_str(), told.message.as_str()), (code, message));
+        }
+        let told = worker(RequestFailure::WorkerExited(Box::new(exit(ExitReason::Crash))));
+        assert_eq!(told.data.unwrap()["stderrTail"], json!(["last"]));
+        let told = worker(RequestFailure::BuildRefused { modules: vec!["B".into()], uri: uri() });
+        assert_eq!(told.data.unwrap(), json!({ "reason": "buildRefused", "uri": uri(), "modules": ["B"] }));
+    }
+
+    #[test]
+    fn an_error_of_leans_passes_as_it_is() {
+        let lean = RpcError { code: -32602, message: "no; such".into(), data: Some(json!({ "a": 1 })) };
+        let told = worker(RequestFailure::Server(lean));
+        assert_eq!(
+            (told.code.as_str(), told.message.as_str(), told.data),
+            ("invalidParams", "no; such", Some(json!({ "a": 1 })))
+        );
+    }
+
+    #[test]
+    fn every_other_failure_has_its_code() {
+        for (e, code) in [
+            (EngineError::from(AdmissionRefused::Active("q".into())), "invalidParams"),
+            (AdmissionRefused::Closed.into(), "requestCancelled"),
+            (RequestCancelled.into(), "requestCancelled"),
+            (OpenError::Closing.into(), "requestCancelled"),
+            (OpenError::Unknown("w".into()).into(), "invalidParams"),
+            (SetupFailure::Closing.into(), "requestCancelled"),
+            (SetupFailure::Defect("x".into()).into(), "internalError"),
+            (SelectorError::Missing(Op::Goals).into(), "invalidParams"),
+            (ParameterError::RocqCommand.into(), "invalidParams"),
+            (SourceError::Missing(AbsPath::new("/a").unwrap()).into(), "invalidParams"),
+            (SourceError::PathNotUtf8(AbsPath::new("/a").unwrap()).into(), "invalidParams"),
+            (
+                SourceError::Io { path: AbsPath::new("/a").unwrap(), error: std::io::Error::other("x") }.into(),
+                "internalError",
+            ),
+            (HandleError::OtherSession.into(), "contentModified"),
+            (HandleError::TooMany { path: "A".into(), limit: 1, oldest: None }.into(), "invalidParams"),
+            (SessionError::Closed.into(), "workerExited"),
+            (SessionError::Spawn("x".into()).into(), "internalError"),
+            (SaveRefusal::ImportsMoved { path: "A".into(), moved: vec![] }.into(), "saveTraceStale"),
+            (ArtifactError::NotModule { path: "A".into(), why: "x".into() }.into(), "saveTargetNotModule"),
+            (ArtifactError::Stale { path: "A".into(), what: "x".into(), hint: "y" }.into(), "saveTraceStale"),
+            (ArtifactError::Configuration("x".into()).into(), "internalError"),
+            (Defect::Aborted.into(), "internalError"),
+        ] {
+            let text = format!("{e:?}");
+            assert_eq!(body(e).code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_barrier_has_a_plan() {
+        let dep = |path: &str, needs_save| StaleDep { module: "M".into(), path: path.into(), needs_save };
+        let barrier = |path: &str, deps, has_lake| IncompleteBarrier {
+            path: path.into(),
+            uri: "u".into(),
+            version: 2,
+            progress: Progress { updates: 1, done: false, range_start_line: None, range_end_line: None },
+            deps,
+            evidence: Vec::new(),
+            has_lake,
+        };
+        let told = body(Box::new(barrier("a b.lean", vec![dep("Low.lean", true), dep("Other.lean", false)], true)));
+        assert_eq!(
+            told.message,
+            "the diagnostics of u version 2 are not complete (updates=1 done=false): build its imports (`lake build`), or mend the module they come from, then refresh"
+        );
+        let data = told.data.unwrap();
+        assert_eq!(data["saveDeps"], json!(["Low.lean"]));
+        assert_eq!(
+            data["recoveryPlan"],
+            json!(["lean-beam save \"Low.lean\"", "lean-beam refresh \"a b.lean\"", "lake build"])
+        );
+        let data = body(Box::new(barrier("A.lean", Vec::new(), false))).data.unwrap();
+        assert_eq!(data["recoveryPlan"], json!(["lean-beam refresh \"A.lean\""]));
     }
 }

@@ -8,7 +8,7 @@ use beam_wire::sync::BlockingDiagnostic;
 use beam_wire::{Handle, Op, Progress, SyncResult};
 
 use super::admission::AdmissionRefused;
-use super::build::target::ArtifactError;
+use super::artifacts::target::ArtifactError;
 use super::disk::DiskSilent;
 use super::history::StaleDep;
 use super::registry::OpenError;

@@ -7,7 +7,7 @@ use beam_base::AbsPath;
 use beam_session::Session;
 use beam_toolchain::project::Project;
 
-use super::build::authority::Authority;
+use super::artifacts::authority::Authority;
 use super::common::Common;
 use super::disk::Disk;
 use super::handles::HandleLedger;

@@ -2,7 +2,7 @@
 //!
 //! Floors, from the ground up; a file imports only what is below it:
 //! * what stands alone: settings, admissions, the disk, source files, history, counters, handles, diagnostics;
-//! * `build`: who builds what a text imports, and where its artifacts go;
+//! * `artifacts`: who builds what a text imports, and where its artifacts go;
 //! * a workspace and its session; a document whose mirror holds what is on disk now; the barrier;
 //! * `operation`: one function for each operation;
 //! * this file: admission, cancellation, the one end of each request.
@@ -10,8 +10,8 @@
 //! Failures are [`error::EngineError`] up to here; `edge` gives them their code, message and data.
 
 mod admission;
+mod artifacts;
 mod barrier;
-mod build;
 mod common;
 mod core;
 pub(crate) mod diagnostics;

@@ -9,8 +9,8 @@ use beam_toolchain::project::Project;
 use beam_toolchain::{Choice, WorkerLaunch};
 use beam_wire::Backend;
 
-use super::build::authority::Authority;
-use super::build::imports::Imports;
+use super::artifacts::authority::Authority;
+use super::artifacts::imports::Imports;
 use super::common::Common;
 use super::disk::Disk;
 use super::live::LiveSession;

@@ -305,12 +305,32 @@ pub async fn goals_with_a_text_are_refused(lane: Arc<Lane>) -> Outcome {
     code(&lane.ask(request, None).await, "invalidParams")
 }
 
-pub async fn refresh_starts_over_at_version_one(lane: Arc<Lane>) -> Outcome {
-    put(&lane, "A.lean", PROOF).await?;
-    put(&lane, "A.lean", &format!("{PROOF}\n")).await?;
-    let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("A.lean")}), None).await;
-    equal("version", &r["result"]["version"], &json!(1))?;
-    equal("ready", &r["result"]["readiness"]["saveReady"], &json!(true))
+/// Closed, refreshed, deleted and made anew: what a request says about a version is never answered about another text.
+pub async fn a_version_names_one_text_for_ever(lane: Arc<Lane>) -> Outcome {
+    let mut seen = vec![put(&lane, "A.lean", PROOF).await?];
+    for n in 0..4 {
+        match n {
+            0 => drop(lane.ask(json!({"op": "close", "path": lane.path("A.lean")}), None).await),
+            1 => {
+                std::fs::remove_file(lane.dir().join("A.lean")).expect("A is there");
+                lane.ask(json!({"op": "close", "path": lane.path("A.lean")}), None).await;
+            }
+            2 => {
+                let r = lane.ask(json!({"op": "refresh_file", "path": lane.path("A.lean")}), None).await;
+                seen.push(r["result"]["version"].as_u64().ok_or_else(|| r.to_string())?);
+            }
+            _ => {}
+        }
+        seen.push(put(&lane, "A.lean", &format!("-- {n}\n{PROOF}")).await?);
+    }
+    holds("versions only rise", seen.windows(2).all(|w| w[0] < w[1]), &json!(seen))?;
+    let now = seen.pop().unwrap_or_default();
+    for old in seen {
+        let r = probe(&lane, "A.lean", old, 2, 2, "exact ⟨hp, hq⟩").await;
+        code(&r, "contentModified")?;
+        equal("the version now", &r["error"]["data"]["currentVersion"], &json!(now))?;
+    }
+    succeeds(&probe(&lane, "A.lean", now, 2, 2, "exact ⟨hp, hq⟩").await)
 }
 
 /// The file's last command takes long; a probe above it must not wait for it.

@@ -212,8 +212,8 @@ pub async fn a_close_ends_pending_probes(lane: Arc<Lane>) -> Outcome {
     equal("closed", &lane.ask(close.clone(), None).await["result"], &json!({"closed": true}))?;
     code(&slow.await.map_err(|e| e.to_string())?, "contentModified")?;
     equal("closed again", &lane.ask(close, None).await["result"], &json!({"closed": true}))?;
-    let v = put(&lane, "M.lean", META).await?;
-    equal("a new life", &json!(v), &json!(1))
+    let again = put(&lane, "M.lean", META).await?;
+    holds("a version of its own", again > v, &json!([v, again]))
 }
 
 pub async fn a_killed_worker_is_replaced_and_told(lane: Arc<Lane>) -> Outcome {
@@ -223,10 +223,7 @@ pub async fn a_killed_worker_is_replaced_and_told(lane: Arc<Lane>) -> Outcome {
     request["storeHandle"] = true.into();
     let handle = lane.ask(request, None).await["result"]["handle"].clone();
     let slow = lane.ask_later(run_at(&lane, "M.lean", v, 8, 2, "poll_a_while"), "killed").await;
-    for pid in descendants(std::process::id()) {
-        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
-        holds("kill", killed.is_ok(), &json!(pid))?;
-    }
+    kill_workers()?;
     let r = slow.await.map_err(|e| e.to_string())?;
     code(&r, "workerExited")?;
     holds("how it ended", r["error"]["data"]["exitStatus"].as_str().is_some_and(|s| s.contains('9')), &r)?;
@@ -235,6 +232,32 @@ pub async fn a_killed_worker_is_replaced_and_told(lane: Arc<Lane>) -> Outcome {
         .ask(json!({"op": "run_with", "path": lane.path("M.lean"), "handle": handle, "text": "trivial"}), None)
         .await;
     code(&r, "contentModified")
+}
+
+fn kill_workers() -> Outcome {
+    for pid in descendants(std::process::id()) {
+        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        holds("kill", killed.is_ok(), &json!(pid))?;
+    }
+    Ok(())
+}
+
+pub async fn a_reset_forgets_how_many_workers_were_replaced(lane: Arc<Lane>) -> Outcome {
+    let v = put(&lane, "A.lean", PROOF).await?;
+    let restarts = || async {
+        let stats = lane.ask(json!({"op": "stats"}), None).await;
+        stats["result"]["byBackend"]["lean"]["sessionRestarts"].clone()
+    };
+    succeeds(&probe(&lane, "A.lean", v, 1, 2, "skip").await)?;
+    for round in 0..2 {
+        lane.ask_process(json!({"op": "reset_stats"})).await;
+        equal("after the reset", &restarts().await, &json!(0))?;
+        kill_workers()?;
+        // One that is asked before the loss is noticed is told of it.
+        while probe(&lane, "A.lean", v, 1, 2, "skip").await["ok"] != true {}
+        equal(if round == 0 { "once" } else { "again once" }, &restarts().await, &json!(1))?;
+    }
+    Ok(())
 }
 
 pub async fn a_changed_header_gets_a_fresh_worker(lane: Arc<Lane>) -> Outcome {

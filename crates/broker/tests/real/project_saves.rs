@@ -162,37 +162,102 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
     p.drain().await;
 }
 
+/// Within a minute, or never.
+async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.unwrap_or_else(|_| panic!("{what} is held up"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn saves_are_one_at_a_time_and_can_be_cancelled_in_line() {
+async fn a_file_that_is_never_done_does_not_keep_others_from_being_saved() {
     let p = Project::new(|root| {
         five(root);
-        let slow = "import Lean\n\nrun_cmd IO.sleep 3000\n\ndef slow : Nat := 1\n";
-        std::fs::write(root.join("App/Slow.lean"), slow).unwrap();
+        let endless = "import Lean\n\nrun_cmd IO.sleep 3600000\n\ndef endless : Nat := 1\n";
+        std::fs::write(root.join("App/Endless.lean"), endless).unwrap();
     })
     .await;
-    assert_eq!(p.sync("App/Base.lean").await["ok"], true);
-    let slow = p.save("App/Slow.lean");
-    let queued = {
-        let engine = p.engine.clone();
-        async move {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let request =
-                json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Base.lean", "clientRequestId": "q"});
-            let waiting = tokio::spawn({
-                let engine = engine.clone();
-                async move { ask(&engine, request).await }
-            });
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let told = ask(&engine, json!({"op": "cancel", "cancelRequestId": "q"})).await;
-            (told, waiting.await.unwrap())
+    let other = tempfile::tempdir().unwrap();
+    five(other.path());
+    std::fs::write(other.path().join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
+    let init = json!({"op": "init_workspace", "workspaceId": "other", "root": other.path()});
+    assert_eq!(ask(&p.engine, init).await["ok"], true);
+    let engine = p.engine.clone();
+    let endless = tokio::spawn(async move {
+        let save =
+            json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Endless.lean", "clientRequestId": "q"});
+        ask(&engine, save).await
+    });
+    while p.engine.active_requests() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let saved = soon("a save in the same workspace", p.save("App/Base.lean")).await;
+    assert_eq!(saved["ok"], true, "{saved}");
+    let save = json!({"op": "save_olean", "workspaceId": "other", "path": "App/Base.lean"});
+    let saved = soon("a save in another workspace", ask(&p.engine, save)).await;
+    assert_eq!(saved["ok"], true, "{saved}");
+    // It was under way all the time, and goes when it is told to.
+    let told = ask(&p.engine, json!({"op": "cancel", "cancelRequestId": "q"})).await;
+    assert_eq!(told["result"]["cancelled"], true);
+    assert_eq!(endless.await.unwrap()["error"]["code"], "requestCancelled");
+    assert!(!p.artifact("App/Endless.olean").exists(), "it was never begun");
+    tidy(&p);
+    p.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn saves_of_one_package_take_turns() {
+    let p = Project::new(five).await;
+    for file in ["App/Base.lean", "App/Left.lean", "App/Right.lean"] {
+        assert_eq!(p.sync(file).await["ok"], true);
+    }
+    // Each reads what the other writes; whatever the order, nobody sees half of it.
+    for _ in 0..3 {
+        let (base, left, again, right) = tokio::join!(
+            p.save("App/Base.lean"),
+            p.save("App/Left.lean"),
+            p.save("App/Base.lean"),
+            p.save("App/Right.lean")
+        );
+        for saved in [base, again] {
+            assert_eq!(saved["ok"], true, "{saved}");
         }
-    };
-    let (slow, (told, cancelled)) = tokio::join!(slow, queued);
-    assert_eq!((&slow["ok"], &told["result"]["cancelled"]), (&json!(true), &json!(true)), "{slow}");
-    assert_eq!(cancelled["error"]["code"], "requestCancelled");
-    assert!(!p.artifact("App/Base.olean").exists(), "it was never begun");
-    let (one, two) = tokio::join!(p.save("App/Base.lean"), p.save("App/Base.lean"));
-    assert_eq!((&one["ok"], &two["ok"]), (&json!(true), &json!(true)), "{one} {two}");
+        for saved in [left, right] {
+            // One that finds its import replaced under it says so; nothing else may be wrong with it.
+            let code = &saved["error"]["code"];
+            assert!(saved["ok"] == true || code == "saveTraceStale", "{saved}");
+        }
+        for file in ["App/Left.lean", "App/Right.lean"] {
+            assert_eq!(p.ask(json!({"op": "refresh_file", "path": file})).await["ok"], true);
+        }
+    }
+    tidy(&p);
+    p.drain().await;
+}
+
+/// After the barrier was passed, and before the trace is written: the trace would vouch for another import than the one that was loaded.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_changes_under_a_save_leaves_no_trace() {
+    let p = Project::new(five).await;
+    assert_eq!(p.sync("App/Left.lean").await["ok"], true);
+    // Whoever has the builder's lock holds up the save just before it begins to write.
+    let folder = p.root.join(".lake/build/lean-beam");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock =
+        std::fs::File::options().create(true).truncate(false).write(true).open(folder.join("build.lock")).unwrap();
+    lock.lock().unwrap();
+    let (engine, left) =
+        (p.engine.clone(), json!({"op": "save_olean", "workspaceId": WORKSPACE, "path": "App/Left.lean"}));
+    let save = tokio::spawn(async move { ask(&engine, left).await });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    p.write("App/Base.lean", "module\n\npublic def base : Nat := 77\n");
+    lock.unlock().unwrap();
+    let answer = save.await.unwrap();
+    assert_eq!(answer["error"]["code"], "saveTraceStale", "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("`App/Base.lean` changed on disk") && message.ends_with("refresh this file and save again"),
+        "{message}"
+    );
+    assert!(!p.artifact("App/Left.trace").exists());
     tidy(&p);
     p.drain().await;
 }

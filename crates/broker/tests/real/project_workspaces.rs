@@ -92,6 +92,92 @@ async fn workspaces_are_set_verified_reset_and_dropped() {
     assert_eq!(stats["result"]["workspaces"].as_object().unwrap().keys().collect::<Vec<_>>(), ["v"]);
 }
 
+/// No Lean is started by any of this.
+#[tokio::test]
+async fn a_root_that_cannot_be_spelled_or_served_leaves_nothing_behind() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let strange = dir.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&strange).unwrap();
+    std::fs::write(strange.join("A.lean"), "").unwrap();
+    std::os::unix::fs::symlink(&strange, dir.path().join("cafe")).unwrap();
+    let link = dir.path().join("cafe").to_str().unwrap().to_owned();
+    let engine = engine();
+    refused(&init(&engine, "w", &link, None).await, &[&link, "not valid UTF-8", "rename"]);
+    let sound = project(dir.path(), "sound");
+    let rocq = json!({"op": "init_workspace", "workspaceId": "w", "root": sound, "rocqCmd": "coq-lsp"});
+    refused(&ask(&engine, rocq).await, &["rocqCmd", "leave it out"]);
+    let list = || async { ask(&engine, json!({"op": "list_workspaces"})).await["result"]["workspaces"].clone() };
+    assert_eq!(list().await, json!([]));
+    assert_eq!(init(&engine, "w", &sound, None).await["ok"], true);
+    assert_eq!(list().await[0]["root"], json!(sound));
+    // A file behind such a path, before any Lean is looked for.
+    let file = json!({"op": "update_file", "workspaceId": "w", "path": format!("{link}/A.lean")});
+    refused(&ask(&engine, file).await, &["cafe/A.lean", "not valid UTF-8", "rename"]);
+    let stats = ask(&engine, json!({"op": "stats"})).await;
+    assert_eq!(stats["result"]["workspaces"]["w"]["root"], json!(sound));
+}
+
+/// A project whose lakefile cannot be read any more, as on a mount that is gone: reading it waits for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_does_not_answer_holds_up_nobody() {
+    let p = crate::support::project::Project::new(crate::project_stale::five).await;
+    assert_eq!(p.sync("App/Base.lean").await["ok"], true);
+    let lakefile = p.root.join("lakefile.toml");
+    std::fs::remove_file(&lakefile).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(lakefile.as_path()).status().unwrap();
+    assert!(made.success());
+    let before = json!({"op": "stats"});
+    for _ in 0..3 {
+        let asked = tokio::time::timeout(std::time::Duration::from_secs(30), p.ask(before.clone()));
+        let session = asked.await.expect("stats waits for a file")["result"]["sessions"]["lean"].clone();
+        // What is not known is not said.
+        assert_eq!((&session["active"], &session["configChanged"]), (&json!(true), &Value::Null), "{session}");
+    }
+    let synced = tokio::time::timeout(std::time::Duration::from_secs(60), p.sync("App/Base.lean"));
+    let synced = synced.await.expect("the barrier waits for a file it does not need");
+    assert_eq!(synced["ok"], true, "{synced}");
+    // Lets the readers go, for whom the test's own end would wait.
+    drop(std::fs::OpenOptions::new().write(true).open(&lakefile).unwrap());
+    p.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handles_are_bounded_and_the_refusal_says_what_to_release() {
+    let fill = |root: &Path| {
+        std::fs::write(root.join("A.lean"), "theorem t : True ∧ True := by\n  constructor\n  all_goals trivial\n")
+            .unwrap();
+    };
+    let p = crate::support::project::Project::with(fill, |settings| settings.max_handles = 3).await;
+    let probe = |version: u64, store: bool| json!({"op": "run_at", "path": "A.lean", "version": version, "line": 1, "character": 2, "text": "constructor", "storeHandle": store});
+    let next = |handle: &Value, linear: bool| json!({"op": "run_with", "path": "A.lean", "handle": handle, "text": "skip", "storeHandle": true, "linear": linear});
+    let mut minted = Vec::new();
+    for _ in 0..3 {
+        minted.push(p.ask(probe(1, true)).await["result"]["handle"].clone());
+    }
+    assert!(minted.iter().all(Value::is_object), "{minted:?}");
+    let full = p.ask(probe(1, true)).await;
+    refused(&full, &["`A.lean` has 3 handles", "release", "BEAM_MAX_HANDLES"]);
+    let data = &full["error"]["data"];
+    assert_eq!((&data["reason"], &data["limit"], &data["oldest"]), (&json!("tooManyHandles"), &json!(3), &minted[0]));
+    refused(&p.ask(next(&minted[0], false)).await, &["3 handles"]);
+    // What needs no place, or gives one up, goes on.
+    assert_eq!(p.ask(probe(1, false)).await["result"]["success"], true);
+    let child = p.ask(next(&minted[1], true)).await["result"]["handle"].clone();
+    assert!(child.is_object(), "{child}");
+    refused(&p.ask(probe(1, true)).await, &["3 handles"]);
+    let release = json!({"op": "release", "path": "A.lean", "handle": data["oldest"]});
+    assert_eq!(p.ask(release).await["ok"], true);
+    assert!(p.ask(probe(1, true)).await["result"]["handle"].is_object());
+    // An edit ends them all.
+    p.write("A.lean", "theorem t : True ∧ True := by\n  constructor\n  all_goals exact trivial\n");
+    for _ in 0..3 {
+        let r = p.ask(probe(2, true)).await;
+        assert!(r["result"]["handle"].is_object(), "{r}");
+    }
+    p.drain().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handle_lives_as_long_as_its_workspace() {
     installed().await;
@@ -125,7 +211,15 @@ async fn a_handle_lives_as_long_as_its_workspace() {
 
     init(&engine, "w", &a, None).await;
     assert_eq!(ask(&engine, with(None)).await["error"]["code"], "contentModified");
-    let anew = ask(&engine, probe).await;
+    // Nor does a version come back: the file was open before, in a session that is gone.
+    let mut anew = probe.clone();
+    let old = ask(&engine, probe).await;
+    assert_eq!(
+        (&old["error"]["code"], &old["error"]["data"]["currentVersion"]),
+        (&json!("contentModified"), &json!(2))
+    );
+    anew["version"] = 2.into();
+    let anew = ask(&engine, anew).await;
     assert_eq!(anew["result"]["success"], true, "{anew}");
     assert_eq!(ask(&engine, with(None)).await["error"]["code"], "contentModified");
     engine.drain(std::time::Duration::from_secs(2)).await;

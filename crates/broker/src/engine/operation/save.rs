@@ -21,9 +21,9 @@ use serde_json::json;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::sync;
+use crate::engine::artifacts::authority::BegunSave;
+use crate::engine::artifacts::target::{ArtifactError, SaveTarget};
 use crate::engine::barrier::{self, Passed, Wanted};
-use crate::engine::build::authority::BegunSave;
-use crate::engine::build::target::{ArtifactError, SaveTarget};
 use crate::engine::document::{Document, decode};
 use crate::engine::error::{AnswerError, EngineError, SaveIdentity, SaveRefusal};
 use crate::engine::observe::Shown;
@@ -67,24 +67,31 @@ struct SaveReply {
     version: u64,
     text_hash: String,
     module: String,
+    #[serde(rename = "isModule")]
+    _is_module: bool,
     written: WrittenFiles,
 }
 
-/// The files that the answer names, and those that it does not.
+/// The files that were written.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenFiles {
     olean: WrittenFile,
     ilean: WrittenFile,
     olean_server: Option<WrittenFile>,
     olean_private: Option<WrittenFile>,
     ir: Option<WrittenFile>,
+    #[serde(rename = "irSig")]
+    _ir_sig: Option<WrittenFile>,
     c: Option<WrittenFile>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenFile {
     path: String,
+    #[serde(rename = "hash")]
+    _hash: String,
 }
 
 /// Runs one save. Dropping the future before Lean begins to put files in place changes nothing but the trace; afterwards all artifacts are
@@ -173,9 +180,7 @@ async fn finish(
 ) -> Result<(SaveResult, Document), EngineError> {
     let trace = begun.trace().await?;
     if let Err(moved) = refuse_moved(&doc, setup.as_ref()).await {
-        trace
-            .withdraw()
-            .map_err(|e| ArtifactError::NoTrace { path: doc.shown(), error: format!("{moved}, and {e}") })?;
+        trace.withdraw(&doc.save_source()).await?;
         return Err(moved);
     }
     drop(alone);

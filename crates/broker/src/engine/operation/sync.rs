@@ -74,7 +74,13 @@ async fn pass(
 /// Forgets the document at a path as clients write it; one that is not open is closed already.
 pub(super) async fn close(workspace: &Workspace, path: &str) -> Result<(), DiskSilent> {
     let asked = source::locate(workspace.root(), path);
-    let path = workspace.disk().need(move || source::canonical_or_gone(&asked)).await?;
+    let named = asked.clone();
+    let path = match workspace.disk().need(move || source::canonical_or_gone(&named)).await {
+        Ok(path) => path,
+        // On a disk that is gone a document can still be closed by the name it has.
+        Err(silent) if !Document::is_open(workspace, &asked).await => return Err(silent),
+        Err(_) => asked,
+    };
     Document::forget(workspace, &path).await;
     Ok(())
 }

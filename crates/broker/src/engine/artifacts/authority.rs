@@ -107,7 +107,9 @@ impl Authority {
                 SaveEnd::Own(Box::new(saving), basis)
             }
             Builds::Lake(lake) => {
-                take_away(&target.trace)
+                let trace = target.trace.clone();
+                blocking("taking the trace away", move || take_away(&trace))
+                    .await?
                     .map_err(|error| ArtifactError::TraceStays { path: source.shown.clone(), error })?;
                 SaveEnd::Lake(lake.clone())
             }
@@ -182,8 +184,12 @@ pub(in crate::engine) struct WrittenTrace(AbsPath);
 
 impl WrittenTrace {
     /// Takes it away again: what it vouches for turned out not to be so.
-    pub(in crate::engine) fn withdraw(self) -> io::Result<()> {
-        take_away(&self.0)
+    pub(in crate::engine) async fn withdraw(self, source: &SaveSource) -> Result<(), ArtifactError> {
+        let told = |error: io::Error| ArtifactError::NoTrace {
+            path: source.shown.clone(),
+            error: format!("it vouches for imports that have changed, and cannot be taken away: {error}"),
+        };
+        blocking("taking the trace away", move || take_away(&self.0)).await?.map_err(told)
     }
 }
 
