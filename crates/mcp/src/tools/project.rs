@@ -166,11 +166,11 @@ fn name_severity(diagnostic: &mut Value) {
     }
 }
 
-/// A diagnostic as results and `lean.diagnostic` logs show it.
+/// A diagnostic as `lean.diagnostic` logs show it: as an item of a result, a long message always cut.
 pub(crate) fn diagnostic_data(d: &StreamDiagnostic) -> Value {
     let mut out = snake_keys(json!(d));
     name_severity(&mut out);
-    out
+    truncate::shortened(out)
 }
 
 fn severity(number: Option<u64>) -> &'static str {

@@ -328,6 +328,13 @@ fn logs_use_the_items_shape() {
     .unwrap();
     expect![[r#"{"path":"A.lean","uri":"file:///p/A.lean","severity":"information","range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"message":"ℹ [2/7] Replayed Foo.Bar","completion_blocking":false}"#]].assert_eq(&diagnostic_data(&bare).to_string());
     assert!(super::super::is_setup_line(&bare));
+    let long = StreamDiagnostic { message: "é".repeat(500_000), ..bare.clone() };
+    let told = diagnostic_data(&long);
+    assert_eq!(told["message"].as_str().unwrap().chars().count(), 6001);
+    assert_eq!(
+        told["truncated"],
+        json!([{ "field": "message", "unit": "characters", "shown": 6000, "total": 500_000 }])
+    );
     let words: Vec<_> = [Some(1), Some(2), Some(3), Some(4), None, Some(9)].into_iter().map(severity).collect();
     assert_eq!(words, ["error", "warning", "information", "hint", "unknown", "unknown"]);
 }
