@@ -12,8 +12,8 @@ use std::{fs, io};
 
 use beam_base::{AbsPath, Utf16Range, uri};
 use beam_lean::ModuleName;
-
-use crate::ilean::{self, Ident, Places};
+use beam_lean::ilean::{self, Ident, Places};
+use tokio_util::sync::CancellationToken;
 
 /// Where built modules and sources are.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ impl IndexRoots {
 
 /// Where an identifier stands in one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct InFile {
     pub(crate) uri: String,
     pub(crate) places: Places,
 }
@@ -82,48 +82,78 @@ pub(crate) struct Library {
     roots: IndexRoots,
     // Held while one entry is looked up or put in, never while a file is read.
     names: Mutex<HashMap<PathBuf, Cached>>,
+    /// Files whose places were read.
+    #[cfg(test)]
+    files_read: std::sync::atomic::AtomicUsize,
 }
 
 impl Library {
     pub(crate) fn new(roots: IndexRoots) -> Self {
-        Self { roots, names: Mutex::default() }
+        Self {
+            roots,
+            names: Mutex::default(),
+            #[cfg(test)]
+            files_read: std::sync::atomic::AtomicUsize::default(),
+        }
     }
 
     pub(crate) fn roots(&self) -> &IndexRoots {
         &self.roots
     }
 
-    /// Where these constants are defined and used, by file.
-    pub(crate) fn find(&self, idents: &[Ident], covered: &Covered) -> Vec<Found> {
-        let needles: Vec<_> = idents.iter().filter_map(needle).collect();
+    /// Where these constants are defined. An identifier names its module, so that module's file is all that is read.
+    pub(crate) fn find_definitions(&self, idents: &[Ident], covered: &Covered) -> Vec<InFile> {
         let mut found = Vec::new();
-        if needles.is_empty() {
-            return found;
+        for ident in idents {
+            let Ident::Const { module, .. } = ident else { continue };
+            let Some(place) = ModuleName::parse(module).and_then(|name| name.path("ilean")) else { continue };
+            let paths = self.roots.ileans.iter().map(|root| root.join(&place));
+            if let Some(path) = paths.into_iter().find(|path| path.is_file()) {
+                self.read_places(path.as_path().as_ref(), std::slice::from_ref(ident), covered, &mut found);
+            }
         }
-        self.each_file(|path| {
-            let Ok(text) = fs::read_to_string(path) else { return };
-            if !needles.iter().any(|needle| text.contains(needle)) {
-                return;
-            }
-            let data = match ilean::parse(&text, None) {
-                Ok(data) => data,
-                Err(error) => return tracing::debug!(%error, path = %path.display(), "cannot read reference data"),
-            };
-            let places: Vec<_> = idents.iter().filter_map(|ident| data.refs.places(ident).cloned()).collect();
-            if places.is_empty() {
-                return;
-            }
-            if let Some(uri) = data.module.and_then(|module| self.visible(&module, covered)) {
-                found.extend(places.into_iter().map(|places| Found { uri: uri.clone(), places }));
-            }
-        });
         found
     }
 
-    /// Every definition whose name `wanted` accepts.
-    pub(crate) fn definitions(&self, wanted: impl Fn(&str) -> bool, covered: &Covered) -> Vec<Definition> {
+    /// Where these constants are defined and used, by file. Asks `stop` before each file.
+    pub(crate) fn find(&self, idents: &[Ident], covered: &Covered, stop: &CancellationToken) -> Vec<InFile> {
         let mut found = Vec::new();
-        self.each_file(|path| {
+        if idents.iter().any(|ident| needle(ident).is_some()) {
+            self.each_file(stop, |path| self.read_places(path, idents, covered, &mut found));
+        }
+        found
+    }
+
+    /// Adds what one file says about these constants.
+    fn read_places(&self, path: &Path, idents: &[Ident], covered: &Covered, found: &mut Vec<InFile>) {
+        #[cfg(test)]
+        self.files_read.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let Ok(text) = fs::read_to_string(path) else { return };
+        if !idents.iter().filter_map(needle).any(|needle| text.contains(needle)) {
+            return;
+        }
+        let data = match ilean::parse(&text, None) {
+            Ok(data) => data,
+            Err(error) => return tracing::debug!(%error, path = %path.display(), "cannot read reference data"),
+        };
+        let places: Vec<_> = idents.iter().filter_map(|ident| data.refs.places(ident).cloned()).collect();
+        if places.is_empty() {
+            return;
+        }
+        if let Some(uri) = data.module.and_then(|module| self.visible(&module, covered)) {
+            found.extend(places.into_iter().map(|places| InFile { uri: uri.clone(), places }));
+        }
+    }
+
+    /// Every definition whose name `wanted` accepts. Asks `stop` before each file.
+    pub(crate) fn definitions(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+        covered: &Covered,
+        stop: &CancellationToken,
+    ) -> Vec<Definition> {
+        let mut found = Vec::new();
+        self.each_file(stop, |path| {
             let Ok((module, names)) = self.names_of(path) else { return };
             let mut uri = None;
             for (name, range) in names.iter().filter(|(name, _)| wanted(name)) {
@@ -163,7 +193,7 @@ impl Library {
         Ok((module, names))
     }
 
-    fn each_file(&self, mut visit: impl FnMut(&Path)) {
+    fn each_file(&self, stop: &CancellationToken, mut visit: impl FnMut(&Path)) {
         let mut folders: Vec<PathBuf> = self.roots.ileans.iter().map(|root| root.as_path().to_owned()).collect();
         let mut seen = HashSet::new();
         while let Some(folder) = folders.pop() {
@@ -174,6 +204,9 @@ impl Library {
             // A folder that is not there, or not yet, holds nothing.
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
+                if stop.is_cancelled() {
+                    return;
+                }
                 let path = entry.path();
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => folders.push(path),
@@ -260,7 +293,7 @@ mod tests {
         let foo = [Ident::Const { module: "A".into(), name: "α.foo".into() }];
         let lines = |covered: &Covered| {
             let mut found: Vec<_> = library
-                .find(&foo, covered)
+                .find(&foo, covered, &CancellationToken::new())
                 .into_iter()
                 .map(|it| {
                     let lines: Vec<_> =
@@ -278,9 +311,24 @@ mod tests {
         let uris = HashSet::from([uri::from_path(&project.path("B/C.lean"))]);
         assert_eq!(lines(&Covered { modules: HashSet::new(), uris }), [("A.lean".to_owned(), vec![1, 2])]);
 
+        // A definition is looked for where it is, and nowhere else.
+        let read = || library.files_read.swap(0, std::sync::atomic::Ordering::Relaxed);
+        read();
+        let defined = library.find_definitions(&foo, &Covered::default());
+        assert_eq!(defined.len(), 1);
+        assert_eq!(defined[0].places.definition.map(|it| it.start.line), Some(1));
+        assert_eq!(read(), 1);
+        // A search that was stopped reads nothing more.
+        let stopped = CancellationToken::new();
+        stopped.cancel();
+        assert_eq!((library.find(&foo, &Covered::default(), &stopped), read()), (vec![], 0));
+
         let names = |library: &Library| {
-            let mut names: Vec<_> =
-                library.definitions(|_| true, &Covered::default()).into_iter().map(|it| it.name).collect();
+            let mut names: Vec<_> = library
+                .definitions(|_| true, &Covered::default(), &CancellationToken::new())
+                .into_iter()
+                .map(|it| it.name)
+                .collect();
             names.sort();
             names
         };

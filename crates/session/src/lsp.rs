@@ -9,6 +9,7 @@ use beam_base::{AbsPath, uri};
 use serde_json::{Map, Value, json};
 
 use crate::config::{BuildMode, SessionConfig};
+use crate::request::WireId;
 
 /// JSON-RPC code of an answer to a cancelled request.
 pub(crate) const REQUEST_CANCELLED: i64 = -32800;
@@ -38,13 +39,13 @@ pub(crate) fn initialize(config: &SessionConfig) -> Vec<u8> {
         "capabilities": {
             "textDocument": { "completion": { "completionItem": { "insertReplaceSupport": true } } },
             "workspace": { "applyEdit": true, "workspaceEdit": { "documentChanges": true } },
-            // Silent diagnostics are asked for so that they arrive *marked* and can be dropped; without this, releases differ in
-            // which of them they send. Incremental diagnostics stay off: every publish is the whole truth for its version.
-            "lean": { "silentDiagnosticSupport": true }
+            // Silent diagnostics are one per theorem, and Lean publishes the whole list each time: asked for, they make a long file's
+            // first elaboration quadratic. Incremental ones (4.32 and later, unknown before) make each publish what is new only.
+            "lean": { "silentDiagnosticSupport": false, "incrementalDiagnosticSupport": true }
         }
     });
     merge(&mut params, &config.init_params);
-    encode_request(0, "initialize", &params)
+    encode("0", "initialize", &params)
 }
 
 fn merge(into: &mut Value, over: &Map<String, Value>) {
@@ -82,8 +83,8 @@ pub(crate) fn did_change(uri: &str, version: u64, text: &str) -> Vec<u8> {
 }
 
 /// The body of `$/cancelRequest`.
-pub(crate) fn cancel(id: u64) -> Vec<u8> {
-    encode_notification("$/cancelRequest", &json!({ "id": id }))
+pub(crate) fn cancel(id: &WireId) -> Vec<u8> {
+    encode_notification("$/cancelRequest", &json!({ "id": id.to_wire() }))
 }
 
 /// The body of `$/lean/staleDependency`.
@@ -98,9 +99,14 @@ pub(crate) fn exit() -> Vec<u8> {
 }
 
 /// The body of a request of ours.
-pub(crate) fn encode_request(id: u64, method: &str, params: &Value) -> Vec<u8> {
-    // A `Value` always serialises: its keys are strings and it holds no foreign `Serialize`.
-    rpc::request(&RequestId::from_u64(id), method, params).unwrap_or_default()
+pub(crate) fn encode_request(id: &WireId, method: &str, params: &Value) -> Vec<u8> {
+    encode(&format!("\"{}\"", id.to_wire()), method, params)
+}
+
+fn encode(id: &str, method: &str, params: &Value) -> Vec<u8> {
+    // A `Value` always serialises: its keys are strings and it holds no foreign `Serialize`; and our ids are JSON.
+    let id: Result<RequestId, _> = serde_json::from_str(id);
+    id.and_then(|id| rpc::request(&id, method, params)).unwrap_or_default()
 }
 
 fn encode_notification(method: &str, params: &Value) -> Vec<u8> {

@@ -98,7 +98,7 @@ pub(crate) struct Mirror {
 /// What applying a snapshot means for the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Step {
+pub(crate) enum MirrorChange {
     Superseded,
     Unchanged,
     Changed,
@@ -110,27 +110,27 @@ impl Mirror {
         Self { version: next(), text: snap.text, hash: snap.hash, mtime: snap.mtime, seq: snap.seq }
     }
 
-    pub(crate) fn apply(&mut self, snap: Snapshot, next: impl FnOnce() -> u64) -> Step {
+    pub(crate) fn apply(&mut self, snap: Snapshot, next: impl FnOnce() -> u64) -> MirrorChange {
         if snap.seq != Seq::ORDERED && snap.seq < self.seq {
-            return Step::Superseded;
+            return MirrorChange::Superseded;
         }
         self.seq = self.seq.max(snap.seq);
         self.mtime = snap.mtime;
         if snap.text == self.text {
-            return Step::Unchanged;
+            return MirrorChange::Unchanged;
         }
         self.text = snap.text;
         self.hash = snap.hash;
         self.version = next();
-        Step::Changed
+        MirrorChange::Changed
     }
 
-    pub(crate) fn applied(&self, step: Step) -> Applied {
+    pub(crate) fn applied(&self, change: MirrorChange) -> Applied {
         Applied {
             version: self.version,
-            changed: step == Step::Changed,
+            changed: change == MirrorChange::Changed,
             opened: false,
-            superseded: step == Step::Superseded,
+            superseded: change == MirrorChange::Superseded,
             hash: self.hash,
             text: self.text.clone(),
         }

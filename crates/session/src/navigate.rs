@@ -6,58 +6,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use beam_base::{Utf16Pos, Utf16Range, uri};
+use beam_base::{Utf16Range, uri};
+use beam_lean::ilean::{Ident, Rename};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
-use crate::ilean::{Ident, Places, Rename};
-use crate::library::{Covered, Definition, Found, IndexRoots};
-use crate::router::ToRouter;
-use crate::session::Shared;
+use crate::library::{Covered, Definition, InFile, IndexRoots};
+use crate::message::ToRouter;
+use crate::shared::Shared;
 
 /// How many symbols one answer holds at most; as Lean's watchdog.
 const MAX_SYMBOLS: usize = 100;
 /// LSP's `SymbolKind.Constant`, the only kind the reference data tells.
 const CONSTANT: u32 = 14;
-
-/// A request that needs the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Composed {
-    /// Answered from the index alone, once it is complete for the document.
-    References { at: Utf16Pos, include_declaration: bool },
-    /// Answered by the worker; the answer is corrected.
-    Definition { at: Utf16Pos },
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Context {
-    include_declaration: bool,
-}
-#[derive(Deserialize)]
-struct Params {
-    position: Utf16Pos,
-    #[serde(default)]
-    context: Option<Context>,
-}
-
-impl Composed {
-    /// Whether this is one; an error if it should be and its parameters are wrong.
-    pub(crate) fn of(method: &str, params: &Value) -> Result<Option<Self>, serde_json::Error> {
-        let read = || Params::deserialize(params);
-        Ok(match method {
-            "textDocument/references" => {
-                let params = read()?;
-                let include_declaration = params.context.is_none_or(|context| context.include_declaration);
-                Some(Self::References { at: params.position, include_declaration })
-            }
-            "textDocument/definition" | "textDocument/declaration" => Some(Self::Definition { at: read()?.position }),
-            _ => None,
-        })
-    }
-}
 
 /// A place in a file, as LSP spells it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,23 +41,6 @@ pub struct Symbol {
     pub kind: u32,
     /// Where it is defined.
     pub location: Location,
-}
-
-/// What an open document knows of some identifiers.
-pub(crate) struct InDocument {
-    pub(crate) uri: String,
-    pub(crate) module: Option<String>,
-    /// Whether it knows anything yet; if not, its built state has to do.
-    pub(crate) speaks: bool,
-    pub(crate) places: Vec<Places>,
-}
-
-/// What an open document defines.
-pub(crate) struct Defined {
-    pub(crate) uri: String,
-    pub(crate) module: Option<String>,
-    pub(crate) speaks: bool,
-    pub(crate) names: Vec<(String, Utf16Range)>,
 }
 
 /// The way to the documents. Weak: an answer in the making keeps no session alive.
@@ -116,8 +63,17 @@ async fn ask_all<T>(
     answers
 }
 
-/// Everything the documents and the library know about these identifiers.
-async fn locate(shared: &Arc<Shared>, router: &Router, idents: Vec<Ident>) -> Vec<Found> {
+/// What is wanted to be known of some identifiers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Where they are defined: the identifier names the one module that can say so.
+    Definition,
+    /// Everywhere they stand: any module may.
+    Everything,
+}
+
+/// Everything the documents and the library know about these identifiers. Dropping the future stops the search.
+async fn locate(shared: &Arc<Shared>, router: &Router, idents: Vec<Ident>, wanted: Wanted) -> Vec<InFile> {
     if idents.is_empty() {
         return Vec::new();
     }
@@ -130,12 +86,24 @@ async fn locate(shared: &Arc<Shared>, router: &Router, idents: Vec<Ident>) -> Ve
             covered.modules.extend(document.module);
             covered.uris.insert(document.uri.clone());
         }
-        found.extend(document.places.into_iter().map(|places| Found { uri: document.uri.clone(), places }));
+        found.extend(document.places.into_iter().map(|places| InFile { uri: document.uri.clone(), places }));
     }
     let shared = shared.clone();
-    let built = tokio::task::spawn_blocking(move || shared.library.find(&idents, &covered)).await;
-    found.extend(built.unwrap_or_default());
+    found.extend(
+        search(move |stop| match wanted {
+            Wanted::Definition => shared.library.find_definitions(&idents, &covered),
+            Wanted::Everything => shared.library.find(&idents, &covered, stop),
+        })
+        .await,
+    );
     found
+}
+
+/// Searches files on a thread that may block. A thread cannot be interrupted, so it looks at the token, which dropping this sets.
+async fn search<T: Send + 'static>(work: impl FnOnce(&CancellationToken) -> Vec<T> + Send + 'static) -> Vec<T> {
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    tokio::task::spawn_blocking(move || work(&stop)).await.unwrap_or_default()
 }
 
 /// The answer to `textDocument/references`: places in file order, none twice.
@@ -145,9 +113,9 @@ pub(crate) async fn references(
     idents: Vec<Ident>,
     include_declaration: bool,
 ) -> Box<RawValue> {
-    let found = locate(shared, router, idents).await;
+    let found = locate(shared, router, idents, Wanted::Everything).await;
     let mut locations = BTreeSet::new();
-    for Found { uri, places } in found {
+    for InFile { uri, places } in found {
         let definition = places.definition.filter(|_| include_declaration);
         locations
             .extend(places.usages.iter().copied().chain(definition).map(|range| Location { uri: uri.clone(), range }));
@@ -170,7 +138,7 @@ pub(crate) async fn definition(
     let is_default = |link: &Value| link.get("isDefault").and_then(Value::as_bool) == Some(true);
     if links.iter().all(is_default) {
         // Only guesses, such as the elaborator of a syntax: what the index says about this place is better.
-        let found = locate(shared, router, here).await;
+        let found = locate(shared, router, here, Wanted::Definition).await;
         let known: BTreeSet<_> = found
             .into_iter()
             .filter_map(|it| it.places.definition.map(|range| Location { uri: it.uri, range }))
@@ -187,7 +155,7 @@ pub(crate) async fn definition(
         fields.shift_remove("isDefault");
         let ident = fields.shift_remove("ident").and_then(|it| link_ident(&it, shared.library.roots(), rename));
         let Some(ident) = ident else { continue };
-        let found = locate(shared, router, vec![ident]).await;
+        let found = locate(shared, router, vec![ident], Wanted::Definition).await;
         let Some((uri, range)) = found.into_iter().find_map(|it| it.places.definition.map(|range| (it.uri, range)))
         else {
             continue;
@@ -241,9 +209,10 @@ pub(crate) async fn symbols(shared: &Arc<Shared>, router: mpsc::UnboundedSender<
         found.extend(named.map(|(name, range)| Definition { name, uri: document.uri.clone(), range }));
     }
     let (shared, asked) = (shared.clone(), query.to_owned());
-    let built =
-        tokio::task::spawn_blocking(move || shared.library.definitions(|name| score(&asked, name).is_some(), &covered));
-    found.extend(built.await.unwrap_or_default());
+    let built = move |stop: &CancellationToken| {
+        shared.library.definitions(|name| score(&asked, name).is_some(), &covered, stop)
+    };
+    found.extend(search(built).await);
     let mut scored: Vec<_> = found.into_iter().filter_map(|it| Some((score(query, &it.name)?, it))).collect();
     scored.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| (&x.name, &x.uri).cmp(&(&y.name, &y.uri))));
     scored.truncate(MAX_SYMBOLS);
@@ -314,17 +283,6 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn which_requests_are_composed() {
-        let params = json!({"position": {"line": 1, "character": 2}, "context": {"includeDeclaration": false}});
-        let at = Utf16Pos { line: 1, character: 2 };
-        let references = Composed::of("textDocument/references", &params).unwrap();
-        assert_eq!(references, Some(Composed::References { at, include_declaration: false }));
-        assert_eq!(Composed::of("textDocument/definition", &params).unwrap(), Some(Composed::Definition { at }));
-        assert_eq!(Composed::of("textDocument/hover", &json!(null)).unwrap(), None);
-        assert!(Composed::of("textDocument/references", &json!({})).is_err());
-    }
 
     #[test]
     fn better_names_come_first() {

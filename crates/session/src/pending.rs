@@ -15,37 +15,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::error::RequestFailure;
-use crate::navigate::Composed;
+use crate::observation::Observer;
 use crate::process::Usage;
-use crate::reply::{Observation, Outcome};
-
-/// A request on its way from a handle to the table.
-pub(crate) struct Queued {
-    /// Unique in this session; also the JSON-RPC id, so it stays the same when sent again.
-    pub(crate) key: u64,
-    pub(crate) method: String,
-    pub(crate) params: Value,
-    pub(crate) version: Option<u64>,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) resend: bool,
-    pub(crate) must_stop: bool,
-    /// It needs the reference index.
-    pub(crate) composed: Option<Composed>,
-    pub(crate) reply: oneshot::Sender<Outcome>,
-    pub(crate) observer: Option<mpsc::UnboundedSender<Observation>>,
-}
-
-impl Queued {
-    pub(crate) fn end(self, outcome: Outcome) {
-        // The caller may have dropped its end; then nobody wants to know.
-        drop(self.reply.send(outcome));
-    }
-}
+use crate::request::{Queued, WireId};
 
 /// Who is to make the next move on a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +35,11 @@ pub(crate) enum Place {
     Line,
 }
 
-enum State {
+enum Entry {
     Waiting(Box<Queued>, Place),
     /// The patience is there for a request that must stop.
     CancelSent {
+        id: WireId,
         patience: Option<Patience>,
     },
 }
@@ -86,7 +62,7 @@ pub(crate) enum Answered {
     Ends(Box<Queued>),
     /// It had been cancelled, and this is the worker's acknowledgement or a result that came too late.
     Cancelled,
-    /// Nobody asked, or it was answered before.
+    /// Nobody asked for it under this id. A worker of Lean's answers each id once, so somebody else wrote this.
     Unknown,
 }
 
@@ -98,30 +74,30 @@ pub(crate) enum Stopped {
     NotThere,
     /// The worker never had it, or has answered it.
     Done,
-    /// The worker is to be told.
-    TellWorker,
+    /// The worker is to be told about the request of this id.
+    TellWorker(WireId),
 }
 
 /// Requests by key, that is, in the order in which they were made.
 #[derive(Default)]
-pub(crate) struct Table {
-    entries: BTreeMap<u64, State>,
+pub(crate) struct RequestTable {
+    entries: BTreeMap<u64, Entry>,
 }
 
-impl Table {
+impl RequestTable {
     pub(crate) fn insert(&mut self, request: Queued, place: Place) {
-        self.entries.insert(request.key, State::Waiting(Box::new(request), place));
+        self.entries.insert(request.key, Entry::Waiting(Box::new(request), place));
     }
 
     /// Takes out the request that the worker answered.
-    pub(crate) fn answer(&mut self, key: u64) -> Answered {
-        match self.entries.remove(&key) {
-            Some(State::Waiting(request, Place::Worker)) => Answered::Ends(request),
-            Some(here @ State::Waiting(..)) => {
-                self.entries.insert(key, here);
+    pub(crate) fn answer(&mut self, id: &WireId) -> Answered {
+        match self.entries.remove(&id.key()) {
+            Some(Entry::Waiting(request, Place::Worker)) if request.id == *id => Answered::Ends(request),
+            Some(Entry::CancelSent { id: sent, .. }) if sent == *id => Answered::Cancelled,
+            Some(other) => {
+                self.entries.insert(id.key(), other);
                 Answered::Unknown
             }
-            Some(State::CancelSent { .. }) => Answered::Cancelled,
             None => Answered::Unknown,
         }
     }
@@ -129,7 +105,7 @@ impl Table {
     /// Takes out the request whose answer we made; it may have ended meanwhile.
     pub(crate) fn made(&mut self, key: u64) -> Option<Box<Queued>> {
         match self.entries.remove(&key) {
-            Some(State::Waiting(request, Place::Making)) => Some(request),
+            Some(Entry::Waiting(request, Place::Making)) => Some(request),
             Some(other) => {
                 self.entries.insert(key, other);
                 None
@@ -140,9 +116,9 @@ impl Table {
 
     /// How many requests of this kind keep the worker busy. A cancelled one does until the worker has answered it.
     pub(crate) fn in_flight(&self, must_stop: bool) -> usize {
-        let busy = |it: &&State| match it {
-            State::Waiting(request, place) => *place == Place::Worker && request.must_stop == must_stop,
-            State::CancelSent { patience } => patience.is_some() == must_stop,
+        let busy = |it: &&Entry| match it {
+            Entry::Waiting(request, place) => *place == Place::Worker && request.must_stop == must_stop,
+            Entry::CancelSent { patience, .. } => patience.is_some() == must_stop,
         };
         self.entries.values().filter(busy).count()
     }
@@ -150,11 +126,11 @@ impl Table {
     /// Takes out the oldest request of this kind that stands in line.
     pub(crate) fn take_next(&mut self, must_stop: bool) -> Option<Queued> {
         let first = self.entries.iter().find_map(|(key, state)| match state {
-            State::Waiting(request, Place::Line) if request.must_stop == must_stop => Some(*key),
+            Entry::Waiting(request, Place::Line) if request.must_stop == must_stop => Some(*key),
             _ => None,
         })?;
         match self.entries.remove(&first) {
-            Some(State::Waiting(request, _)) => Some(*request),
+            Some(Entry::Waiting(request, _)) => Some(*request),
             _ => None,
         }
     }
@@ -165,16 +141,18 @@ impl Table {
     }
 
     /// Ends a waiting request for its caller; if the worker has it, it moves to `CancelSent`.
-    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, patience: Patience) -> Stopped {
+    /// The patience is made only for a request that the worker has and that must stop: finding out what it had of the machine is work.
+    pub(crate) fn stop(&mut self, key: u64, failure: RequestFailure, patience: impl FnOnce() -> Patience) -> Stopped {
         match self.entries.remove(&key) {
-            Some(State::Waiting(request, place)) => {
-                let patience = request.must_stop.then_some(patience);
+            Some(Entry::Waiting(request, place)) => {
+                let (must_stop, id) = (request.must_stop, request.id.clone());
                 request.end(Err(failure));
                 if place != Place::Worker {
                     return Stopped::Done;
                 }
-                self.entries.insert(key, State::CancelSent { patience });
-                Stopped::TellWorker
+                let patience = must_stop.then(patience);
+                self.entries.insert(key, Entry::CancelSent { id: id.clone(), patience });
+                Stopped::TellWorker(id)
             }
             Some(other) => {
                 self.entries.insert(key, other);
@@ -185,7 +163,7 @@ impl Table {
     }
 
     /// Keys of the waiting requests bound to a version, oldest first, with that version.
-    pub(crate) fn bound(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn version_bound(&self) -> Vec<(u64, u64)> {
         self.waiting().filter_map(|it| it.version.map(|v| (it.key, v))).collect()
     }
 
@@ -203,7 +181,7 @@ impl Table {
         had_its_chance: impl Fn(Patience) -> bool,
     ) -> bool {
         for state in self.entries.values_mut() {
-            if let State::CancelSent { patience: Some(p) } = state
+            if let Entry::CancelSent { patience: Some(p), .. } = state
                 && p.until <= now
             {
                 if p.at_most <= now || had_its_chance(*p) {
@@ -215,13 +193,13 @@ impl Table {
         false
     }
 
-    /// When [`Table::timed_out`] or [`Table::is_refusing`] will next have something to say.
+    /// When [`RequestTable::timed_out`] or [`RequestTable::is_refusing`] will next have something to say.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         self.entries
             .values()
             .filter_map(|it| match it {
-                State::Waiting(request, _) => request.deadline,
-                State::CancelSent { patience } => patience.map(|p| p.until),
+                Entry::Waiting(request, _) => request.deadline,
+                Entry::CancelSent { patience, .. } => patience.map(|p| p.until),
             })
             .min()
     }
@@ -234,7 +212,7 @@ impl Table {
     /// Puts everything the worker has back in line: it is about to be replaced.
     pub(crate) fn stand_in_line_again(&mut self) {
         for state in self.entries.values_mut() {
-            if let State::Waiting(_, place @ Place::Worker) = state {
+            if let Entry::Waiting(_, place @ Place::Worker) = state {
                 *place = Place::Line;
             }
         }
@@ -242,8 +220,8 @@ impl Table {
 
     fn placed(&self) -> impl Iterator<Item = (&Queued, Place)> {
         self.entries.values().filter_map(|it| match it {
-            State::Waiting(request, place) => Some((&**request, *place)),
-            State::CancelSent { .. } => None,
+            Entry::Waiting(request, place) => Some((&**request, *place)),
+            Entry::CancelSent { .. } => None,
         })
     }
 
@@ -251,7 +229,7 @@ impl Table {
     /// making already does not need it, and what stands in line it never had.
     #[must_use]
     pub(crate) fn take_lost(&mut self, mut keep: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
-        self.entries.retain(|_, state| matches!(state, State::Waiting(..)));
+        self.entries.retain(|_, state| matches!(state, Entry::Waiting(..)));
         self.take_where(|request, place| !matches!(place, Place::Making | Place::Line) && !keep(request))
     }
 
@@ -265,7 +243,7 @@ impl Table {
         let mut taken = Vec::new();
         for (key, state) in std::mem::take(&mut self.entries) {
             match state {
-                State::Waiting(request, place) if wanted(&request, place) => taken.push(*request),
+                Entry::Waiting(request, place) if wanted(&request, place) => taken.push(*request),
                 other => {
                     self.entries.insert(key, other);
                 }
@@ -274,10 +252,8 @@ impl Table {
         taken
     }
 
-    pub(crate) fn observe(&self, observation: &Observation) {
-        for observer in self.waiting().filter_map(|it| it.observer.as_ref()) {
-            // An observer that went away still waits for its answer.
-            drop(observer.send(observation.clone()));
-        }
+    /// Those that watch the document.
+    pub(crate) fn observers(&self) -> impl Iterator<Item = &Observer> {
+        self.waiting().filter_map(|it| it.observer.as_ref())
     }
 }

@@ -237,17 +237,20 @@ mod tests {
         assert!(!starved(usage(3000, 2000)), "it was slowed down, and ran for seconds all the same");
     }
 
-    /// Where the system tells at all, a busy loop shows.
+    /// Where the system tells at all, a busy loop shows. Of a process of its own: ours has threads that end meanwhile.
     #[test]
     fn a_process_has_a_usage() {
-        if let Some(then) = Usage::of(std::process::id()) {
-            let start = std::time::Instant::now();
-            while start.elapsed() < Duration::from_millis(20) {
-                std::hint::spin_loop();
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        if let Some(then) = Usage::of(busy.id()) {
+            let begun = std::time::Instant::now();
+            let grew = |now: Usage| now.ran + now.waited > then.ran + then.waited;
+            while !Usage::of(busy.id()).is_some_and(grew) {
+                assert!(begun.elapsed() < Duration::from_secs(20));
+                std::thread::sleep(Duration::from_millis(1));
             }
-            let now = Usage::of(std::process::id()).unwrap();
-            assert!(now.ran + now.waited > then.ran + then.waited);
         }
+        busy.kill().unwrap();
+        busy.wait().unwrap();
         assert_eq!(Usage::of(u32::MAX), None);
     }
 }

@@ -2,7 +2,20 @@
 
 use serde::Serialize;
 
-use crate::notice::LineRange;
+/// A line range as far as progress cares: half-open at `end_line` when `end_character` is 0. Lines are 0-based.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LineRange {
+    pub(crate) start_line: u64,
+    pub(crate) end_line: u64,
+    pub(crate) end_character: u64,
+}
+
+impl LineRange {
+    /// The range's last line, 1-based: a range that ends at column 0 does not reach into its end line.
+    pub(crate) fn end_bound(&self) -> u64 {
+        if self.end_character == 0 && self.end_line > 0 { self.end_line } else { self.end_line + 1 }
+    }
+}
 
 /// What Lean last said about how far it is; lines are 1-based.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

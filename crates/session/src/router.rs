@@ -7,77 +7,13 @@ use std::time::Duration;
 use beam_base::AbsPath;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::document::{Document, Links, ToDocument};
+use crate::document::{self, Links};
 use crate::error::{RequestFailure, SessionError};
-use crate::ilean::Ident;
+use crate::message::{ToDocument, ToRouter};
 use crate::mirror::{Applied, Snapshot};
-use crate::navigate::{Defined, InDocument};
-use crate::pending::Queued;
-use crate::reply::tell;
-use crate::session::{DocumentInfo, Shared, Tally};
+use crate::request::{Queued, tell};
+use crate::shared::{Shared, Tally};
 use crate::worker::Worker;
-
-/// Everything a handle, or a document task, may ask of the router.
-pub(crate) enum ToRouter {
-    Apply {
-        path: AbsPath,
-        snap: Snapshot,
-        reply: oneshot::Sender<Applied>,
-    },
-    Request {
-        path: AbsPath,
-        request: Queued,
-    },
-    Cancel {
-        path: AbsPath,
-        key: u64,
-    },
-    Close {
-        path: AbsPath,
-        reply: oneshot::Sender<bool>,
-    },
-    KillWorker {
-        path: AbsPath,
-        reply: oneshot::Sender<bool>,
-    },
-    Documents {
-        reply: oneshot::Sender<Vec<oneshot::Receiver<DocumentInfo>>>,
-    },
-    Document {
-        path: AbsPath,
-        reply: oneshot::Sender<DocumentInfo>,
-    },
-    Prestart {
-        reply: oneshot::Sender<Result<(), SessionError>>,
-    },
-    /// A document's text changed; open importers of it are to be told.
-    Changed {
-        uri: String,
-        module: Option<String>,
-    },
-    /// What every open document knows of these identifiers.
-    Locate {
-        idents: Arc<[Ident]>,
-        reply: oneshot::Sender<Vec<oneshot::Receiver<InDocument>>>,
-    },
-    /// What every open document defines.
-    Definitions {
-        reply: oneshot::Sender<Vec<oneshot::Receiver<Defined>>>,
-    },
-    Shutdown {
-        grace: Duration,
-        reply: oneshot::Sender<()>,
-    },
-}
-
-impl ToRouter {
-    /// Ends a message nobody will handle. All but requests end by dropping their reply channel.
-    pub(crate) fn refuse(self, failure: RequestFailure) {
-        if let Self::Request { request, .. } = self {
-            request.end(Err(failure));
-        }
-    }
-}
 
 pub(crate) struct Router {
     shared: Arc<Shared>,
@@ -178,8 +114,7 @@ impl Router {
         let (document, inbox) = mpsc::unbounded_channel();
         let spare = self.spare.take().filter(|worker| !worker.is_dead());
         let links = Links { router: self.own.clone(), own: document.downgrade(), alive: self.alive.clone() };
-        let task = Document::new(self.shared.clone(), links, path.clone(), snap, spare);
-        tokio::spawn(task.run(inbox, reply));
+        tokio::spawn(document::run(self.shared.clone(), links, path.clone(), snap, spare, inbox, reply));
         self.documents.insert(path, document);
     }
 

@@ -1,10 +1,9 @@
 //! The handle: queues closed enums and holds no state of its own.
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_base::rpc::RpcError;
@@ -12,83 +11,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::SessionConfig;
 use crate::error::{RequestFailure, SessionError};
+use crate::handle::{Canceller, Pending};
+use crate::info::{Counters, DocumentInfo};
 use crate::library::Library;
-use crate::life::WorkerSummary;
 use crate::lsp;
+use crate::message::ToRouter;
 use crate::mirror::{Applied, Seq, Snapshot};
-use crate::navigate::{self, Composed, Symbol};
-use crate::notice::DirectImport;
-use crate::pending::Queued;
-use crate::progress::Progress;
-use crate::reply::{Canceller, Observation, Pending, RequestSpec};
-use crate::router::{Router, ToRouter};
-
-/// What every task of a session shares: fixed facts and counters.
-pub(crate) struct Shared {
-    pub(crate) config: SessionConfig,
-    pub(crate) token: String,
-    next_seq: AtomicU64,
-    next_key: AtomicU64,
-    pub(crate) tally: Tally,
-    pub(crate) library: Library,
-}
-
-/// Counters that tasks add to; read as [`Counters`].
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) worker_starts: AtomicU64,
-    pub(crate) worker_restarts: AtomicU64,
-    pub(crate) worker_losses: AtomicU64,
-    pub(crate) refused_cancels: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) late_replies: AtomicU64,
-}
-
-impl Tally {
-    pub(crate) fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Counters since the session began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counters {
-    /// Worker processes started, spares included.
-    pub worker_starts: u64,
-    /// Workers started for a document that had one before, whatever happened to it.
-    pub worker_restarts: u64,
-    /// Workers lost: crashed, killed for what they did, or never ready. Header changes and closings are not losses.
-    pub worker_losses: u64,
-    /// Workers replaced because they ignored a cancellation.
-    pub refused_cancels: u64,
-    /// Requests sent to a worker.
-    pub requests: u64,
-    /// Answers nobody was waiting for any more, or ever.
-    pub late_replies: u64,
-}
-
-/// An open document, for people.
-#[derive(Debug, Clone)]
-pub struct DocumentInfo {
-    /// Its path as given to [`Session::apply`].
-    pub path: AbsPath,
-    /// Its URI.
-    pub uri: String,
-    /// Tracked version.
-    pub version: u64,
-    /// [`beam_lean::lean_text_hash`] of the tracked text.
-    pub hash: u64,
-    /// Modification time of the file when it was last read.
-    pub mtime: Option<SystemTime>,
-    /// What Lean last said about how far it is.
-    pub progress: Option<Progress>,
-    /// Modules its header imports, once a worker has told.
-    pub direct_imports: Vec<DirectImport>,
-    /// Requests whose caller waits.
-    pub pending: usize,
-    /// Its worker.
-    pub worker: WorkerSummary,
-}
+use crate::navigate::{self, Symbol};
+use crate::observation::Observer;
+use crate::request::{Composed, Queued, RequestSpec, WireId, nonce};
+use crate::router::Router;
+use crate::shared::{Shared, Tally};
 
 /// One session; clones are the same session. It ends with [`Session::shutdown`], or when the last clone is dropped.
 #[derive(Clone)]
@@ -104,9 +37,8 @@ impl Session {
         let shared = Arc::new(Shared {
             library: Library::new(config.index.clone()),
             config,
-            token: fresh_token(),
+            token: format!("{:032x}", nonce()),
             next_seq: AtomicU64::new(1),
-            // 0 is `initialize`.
             next_key: AtomicU64::new(1),
             tally: Tally::default(),
         });
@@ -164,18 +96,15 @@ impl Session {
     /// Sends a request to the document's worker, starting one if the last was lost. `textDocument/references`, which no worker
     /// knows, is answered from the reference index once the document is elaborated to its end; the links of
     /// `textDocument/definition` are checked against that index. Queued before this returns, so requests and
-    /// edits reach the worker in the order of the calls. `observe` gets what happens to the document until the request ends.
-    pub fn request(
-        &self,
-        path: &AbsPath,
-        spec: RequestSpec,
-        observe: Option<mpsc::UnboundedSender<Observation>>,
-    ) -> Pending {
+    /// edits reach the worker in the order of the calls. `observe` ([`crate::observer`]) shows
+    /// what happens to the document until the request ends; a request that shows nothing passes none.
+    pub fn request(&self, path: &AbsPath, spec: RequestSpec, observe: Option<Observer>) -> Pending {
         let key = self.shared.next_key.fetch_add(1, Ordering::Relaxed);
         let (reply, outcome) = oneshot::channel();
         let composed = Composed::of(&spec.method, &spec.params);
         let request = Queued {
             key,
+            id: WireId::fresh(key),
             method: spec.method,
             params: spec.params,
             version: spec.version,
@@ -186,6 +115,7 @@ impl Session {
             composed: composed.as_ref().ok().copied().flatten(),
             reply,
             observer: observe,
+            making: None,
         };
         if let Err(error) = composed {
             let message = format!("the parameters are not those of `{}`: {error}", request.method);
@@ -273,6 +203,9 @@ impl Session {
             refused_cancels: read(&tally.refused_cancels),
             requests: read(&tally.requests),
             late_replies: read(&tally.late_replies),
+            unknown_answers: read(&tally.unknown_answers),
+            abandoned_elaborations: read(&tally.abandoned_elaborations),
+            stray_bytes: read(&tally.stray_bytes),
         }
     }
 }
@@ -281,10 +214,4 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("config", &self.shared.config).finish_non_exhaustive()
     }
-}
-
-/// 128 bits from the standard library's hashers, which the system keys at random.
-fn fresh_token() -> String {
-    let draw = || RandomState::new().hash_one((SystemTime::now(), std::process::id()));
-    format!("{:016x}{:016x}", draw(), draw())
 }

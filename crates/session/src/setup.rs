@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use beam_base::AbsPath;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
-use crate::document::ToDocument;
 use crate::process::BoxFuture;
 use beam_lean::{lean_text_hash, normalize_newlines};
 
@@ -74,28 +72,22 @@ impl ImportedSource {
 }
 
 /// Where the lines of a build log go while it is being written.
-pub struct SetupLines {
-    pub(crate) round: u64,
-    pub(crate) document: mpsc::WeakUnboundedSender<ToDocument>,
-}
+pub struct SetupLines(Box<dyn Fn(Value) + Send + Sync>);
 
 impl SetupLines {
+    /// Lines as LSP diagnostics, for whoever shows them.
+    pub(crate) fn new(show: impl Fn(Value) + Send + Sync + 'static) -> Self {
+        Self(Box::new(show))
+    }
+
     /// Shows one line, as Lean shows those of Lake: an information at the top of the file.
     pub fn say(&self, line: &str) {
-        let item = serde_json::json!({
+        (self.0)(serde_json::json!({
             "range": { "start": { "line": 0, "character": 0 }, "end": { "line": 1, "character": 0 } },
             "severity": 3,
             "source": "Lean 4",
             "message": line,
-        });
-        self.send(item);
-    }
-
-    fn send(&self, item: Value) {
-        // A document that was closed meanwhile shows nothing.
-        if let Some(document) = self.document.upgrade() {
-            drop(document.send(ToDocument::SetupLine { round: self.round, item }));
-        }
+        }));
     }
 }
 

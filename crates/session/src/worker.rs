@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::config::SessionConfig;
+use crate::frames::{Found, FrameReader};
 use crate::lsp;
 use crate::process::{EndStatus, GroupSignal, WorkerControl, WorkerProcess};
 
@@ -25,6 +26,10 @@ const READ_AHEAD: usize = 64;
 const TAIL_LINES: usize = 40;
 /// Longest kept line of stderr, in bytes.
 const TAIL_LINE_BYTES: usize = 1000;
+/// Bytes of output without a message among them that are taken for the file's own.
+const STRAY_CAP: usize = 16 << 20;
+/// How long the rest of a message that was torn may be in coming.
+const TORN_WAIT: Duration = Duration::from_millis(200);
 /// How long pipes may stay open after the process ended.
 const DRAIN: Duration = Duration::from_millis(300);
 /// How long a process may live on after it closed its stdout or its stdin broke.
@@ -37,7 +42,9 @@ const TERM_GRACE: Duration = Duration::from_millis(500);
 pub(crate) enum Event {
     /// It said something.
     Message(Incoming),
-    /// It wrote what is no message; nothing after it can be trusted.
+    /// Its output holds this besides messages: what the file's own code printed.
+    Stray(Vec<u8>),
+    /// Messages can no longer be told from the rest of its output; the last thing that is read of it.
     Garbage(String),
     /// It is gone; the last event.
     Exited(EndStatus),
@@ -157,23 +164,56 @@ async fn write_all(
     }
 }
 
-async fn read_all(stdout: Box<dyn AsyncRead + Send + Unpin>, cap: usize, events: mpsc::Sender<Event>) {
-    let mut stdout = BufReader::with_capacity(64 * 1024, stdout);
+async fn read_all(mut stdout: Box<dyn AsyncRead + Send + Unpin>, cap: usize, events: mpsc::Sender<Event>) {
+    let mut frames = FrameReader::new(cap, STRAY_CAP);
+    let mut buffer = vec![0; 64 * 1024];
     loop {
-        let event = match frame::read_lsp(&mut stdout, cap).await {
-            Ok(Some(body)) => match Incoming::parse(&body) {
-                Ok(message) => Event::Message(message),
-                Err(error) => Event::Garbage(error.to_string()),
-            },
-            // A process that dies while it writes leaves half a frame. That is its death, not a breach of the protocol.
-            Ok(None) | Err(frame::FrameError::Truncated | frame::FrameError::Io(_)) => return,
-            Err(error) => Event::Garbage(error.to_string()),
-        };
-        let fatal = matches!(event, Event::Garbage(_));
-        if events.send(event).await.is_err() || fatal {
-            return;
+        while let Some(found) = frames.next() {
+            if report(found, &events).await == Reading::Over {
+                return;
+            }
+        }
+        let read = stdout.read(&mut buffer);
+        let read =
+            if frames.is_undecided() { tokio::time::timeout(TORN_WAIT, read).await.ok() } else { Some(read.await) };
+        match read {
+            Some(Ok(n)) if n > 0 => frames.feed(&buffer[..n]),
+            // A process that dies while it writes leaves half a message. That is its death, not a breach of the protocol.
+            Some(_) => return,
+            None => {
+                if let Some(found) = frames.settle()
+                    && report(found, &events).await == Reading::Over
+                {
+                    return;
+                }
+            }
         }
     }
+}
+
+/// Whether the reader goes on.
+#[derive(PartialEq)]
+enum Reading {
+    On,
+    Over,
+}
+
+async fn report(found: Found, events: &mpsc::Sender<Event>) -> Reading {
+    let event = match found {
+        Found::Message(message) => Event::Message(message),
+        Found::Stray(bytes) => Event::Stray(bytes),
+        Found::Torn => {
+            Event::Garbage("the file's own output stands in the middle of a message, which is lost".to_owned())
+        }
+        Found::NoMessages { bytes, announced: None } => {
+            Event::Garbage(format!("{bytes} bytes of output without a message among them"))
+        }
+        Found::NoMessages { bytes, announced: Some(size) } => Event::Garbage(format!(
+            "{bytes} bytes of output without a message among them, behind a message of {size} bytes, which exceeds the limit"
+        )),
+    };
+    let fatal = matches!(event, Event::Garbage(_));
+    if events.send(event).await.is_err() || fatal { Reading::Over } else { Reading::On }
 }
 
 async fn keep_tail(stderr: Box<dyn AsyncRead + Send + Unpin>, tail: Tail) {

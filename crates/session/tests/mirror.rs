@@ -50,7 +50,8 @@ async fn opening_sends_initialize_and_the_text() {
                 }
               },
               "lean": {
-                "silentDiagnosticSupport": true,
+                "silentDiagnosticSupport": false,
+                "incrementalDiagnosticSupport": true,
                 "x": 1
               }
             },

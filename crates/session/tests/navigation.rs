@@ -231,7 +231,7 @@ async fn s2_a_composed_request_is_answered_once() {
     stage.top.peer.reply(&request, json!([1])).await.unwrap();
     assert_eq!(value(&pending.await.unwrap()), json!([]));
     speak(&mut stage.top).await;
-    assert_eq!(stage.h.session.counters().late_replies, 1);
+    assert_eq!(stage.h.session.counters().unknown_answers, 1);
 }
 
 #[tokio::test]

@@ -5,10 +5,9 @@ mod common;
 use std::time::Duration;
 
 use beam_base::Deadline;
-use beam_session::{ExitReason, Observation, Progress, RequestFailure};
+use beam_session::{ExitReason, Observation, Observations, Progress, RequestFailure};
 use common::*;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 #[tokio::test(start_paused = true)]
 async fn s5_replies_say_what_they_are_about() {
@@ -50,8 +49,12 @@ async fn s2_a_request_is_answered_once() {
     fake.peer.send(&json!({"id": "1", "result": 4})).await.unwrap();
     fake.peer.send(&json!({"id": null, "error": {"code": 1, "message": ""}})).await.unwrap();
     speak(&mut fake).await;
+    // Nearly its id: the right number with other digits behind it.
+    let id = request.id().as_str().unwrap().to_owned();
+    fake.peer.send(&json!({"id": format!("{}-{:032x}", id.split_once('-').unwrap().0, 0), "result": 5})).await.unwrap();
+    speak(&mut fake).await;
     assert_eq!(value(&pending.await.unwrap()), json!(1));
-    assert_eq!(h.session.counters().late_replies, 4);
+    assert_eq!((h.session.counters().unknown_answers, h.session.counters().late_replies), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,8 +261,51 @@ fn progress(version: &Value, ranges: &[Value]) -> Value {
     json!({"textDocument": {"uri": "file:///proj/A.lean", "version": version}, "processing": ranges})
 }
 
+/// What there is to see now: progress, and the lists with their versions.
+fn taken(observed: &mut Observations) -> (Vec<Progress>, Vec<(u64, Value)>) {
+    let (mut progress, mut lists) = (Vec::new(), Vec::new());
+    while let Some(observation) = observed.try_recv() {
+        match observation {
+            Observation::Progress(it) => progress.push(it),
+            Observation::Diagnostics(it) => lists.push((it.version(), json!(it.items().unwrap()))),
+            other => panic!("{other:?}"),
+        }
+    }
+    (progress, lists)
+}
+
+/// Lean from 4.32 on sends what is new. It is added up, per version, and a whole list begins anew.
 #[tokio::test(start_paused = true)]
-async fn observations_come_in_order_and_only_while_pending() {
+async fn incremental_diagnostics_add_up() {
+    let mut h = Harness::new();
+    let mut fake = h.open("A.lean", "one").await;
+    let publish = |version: u64, more: bool, n: u64| {
+        let items = json!([{"message": n}]);
+        json!({"uri": "file:///proj/A.lean", "version": version, "isIncremental": more, "diagnostics": items})
+    };
+    // Before anybody watches: a later watcher sees them with the next increment.
+    fake.peer.notify("textDocument/publishDiagnostics", publish(1, false, 1)).await.unwrap();
+    fake.peer.notify("textDocument/publishDiagnostics", publish(1, true, 2)).await.unwrap();
+    speak(&mut fake).await;
+    let (observer, mut observed) = beam_session::observer();
+    let _pending = h.session.request(&path("A.lean"), spec("m"), Some(observer));
+    heard(&mut fake, "m").await;
+    for (version, more, n, all) in [
+        (1, true, 3, json!([1, 2, 3])),
+        (1, true, 4, json!([1, 2, 3, 4])),
+        (1, false, 5, json!([5])),
+        // Of another version there is nothing to add to.
+        (2, true, 6, json!([6])),
+    ] {
+        fake.peer.notify("textDocument/publishDiagnostics", publish(version, more, n)).await.unwrap();
+        speak(&mut fake).await;
+        let messages: Vec<_> = all.as_array().unwrap().iter().map(|n| json!({"message": n})).collect();
+        assert_eq!(taken(&mut observed).1, [(version, json!(messages))]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn observations_are_the_latest_and_only_while_pending() {
     let mut h = Harness::new();
     let mut fake = h.open("A.lean", "one").await;
     h.apply("A.lean", "two").await;
@@ -267,7 +313,7 @@ async fn observations_come_in_order_and_only_while_pending() {
     // Before the request: recorded, not observed.
     fake.peer.notify("$/lean/fileProgress", progress(&json!(2), &[range(0, 9, 0)])).await.unwrap();
     speak(&mut fake).await;
-    let (observer, mut observed) = mpsc::unbounded_channel();
+    let (observer, mut observed) = beam_session::observer();
     let pending = h.session.request(&path("A.lean"), spec("m").at_version(2), Some(observer));
     let request = heard(&mut fake, "m").await;
     let diagnostics =
@@ -279,37 +325,32 @@ async fn observations_come_in_order_and_only_while_pending() {
         ("textDocument/publishDiagnostics", diagnostics(json!(1), json!([{"message": "old"}]))),
         ("$/lean/fileProgress", progress(&json!(1), &[])),
         ("textDocument/publishDiagnostics", diagnostics(json!(2), json!([silent, loud]))),
-        ("$/lean/fileProgress", progress(&json!(null), &[])),
-        ("textDocument/publishDiagnostics", diagnostics(json!(null), json!([]))),
         ("$/lean/somethingNew", json!({"x": 1})),
         ("$/lean/fileProgress", json!({"broken": true})),
     ] {
         fake.peer.notify(method, params).await.unwrap();
     }
+    speak(&mut fake).await;
+    let (seen, lists) = taken(&mut observed);
+    assert_eq!(
+        seen,
+        [Progress { updates: 2, done: false, range_start_line: Some(2), range_end_line: Some(10) }],
+        "what is about another version is not shown"
+    );
+    assert_eq!(lists, [(2, json!([loud]))]);
+    // Everything before the answer is there when the answer is, the latest of each kind.
+    fake.peer.notify("$/lean/fileProgress", progress(&json!(null), &[])).await.unwrap();
+    for items in [json!([loud, loud]), json!([])] {
+        fake.peer.notify("textDocument/publishDiagnostics", diagnostics(json!(null), items)).await.unwrap();
+    }
     fake.peer.reply(&request, 1).await.unwrap();
     let reply = pending.await.unwrap();
     let done = Progress { updates: 3, done: true, range_start_line: None, range_end_line: Some(10) };
     assert_eq!(reply.progress, Some(done));
+    assert_eq!(taken(&mut observed), (vec![done], vec![(2, json!([]))]));
     fake.peer.notify("$/lean/fileProgress", progress(&json!(2), &[])).await.unwrap();
     speak(&mut fake).await;
-    let mut seen = Vec::new();
-    while let Some(observation) = observed.recv().await {
-        seen.push(observation);
-    }
-    assert_eq!(
-        seen,
-        [
-            Observation::Progress(Progress {
-                updates: 2,
-                done: false,
-                range_start_line: Some(2),
-                range_end_line: Some(10)
-            }),
-            Observation::Diagnostics { version: 2, items: vec![loud] },
-            Observation::Progress(done),
-            Observation::Diagnostics { version: 2, items: vec![] },
-        ]
-    );
+    assert!(observed.recv().await.is_none(), "nothing is shown of what comes after the answer");
     assert_eq!(h.session.document(&path("A.lean")).await.unwrap().progress.unwrap().updates, 4);
     // An edit makes it all history.
     h.apply("A.lean", "three").await;

@@ -45,14 +45,14 @@ async fn requests_wait_and_see_the_log() {
     assert!(h.apply("A.lean", "import B").await.opened);
     let work = works.recv().await.unwrap();
     assert_eq!(work.text, "import B");
-    let (tx, mut seen) = mpsc::unbounded_channel();
+    let (tx, mut seen) = beam_session::observer();
     let pending = h.session.request(&path("A.lean"), spec("x").at_version(1), Some(tx));
     // The document is asked, so everything before has been handled.
     assert_eq!(h.session.document(&path("A.lean")).await.unwrap().pending, 1);
     assert_eq!(h.started(), 0);
     work.lines.say("✔ [1/2] Built B");
-    let Observation::Diagnostics { version: 1, items } = seen.recv().await.unwrap() else { panic!("a log line") };
-    assert_eq!(items[0]["message"], "✔ [1/2] Built B");
+    let Observation::BuildLine { version: 1, item } = seen.recv().await.unwrap() else { panic!("a log line") };
+    assert_eq!(item["message"], "✔ [1/2] Built B");
     work.done.send(report("bad")).unwrap();
     let (mut fake, open) = h.worker().await;
     assert_eq!(open["textDocument"]["text"], "import B");

@@ -97,9 +97,9 @@ impl Document {
 
     /// Asks the document's worker and waits, bound to the version just applied.
     pub(super) async fn ask(&self, spec: RequestSpec, observer: &mut Observer) -> Result<Reply, EngineError> {
-        let (tx, rx) = mpsc::unbounded_channel();
-        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(tx));
-        let reply = observer.until(pending, rx).await;
+        let (seen_by, seen) = beam_session::observer();
+        let pending = self.live.session.request(&self.path, spec.at_version(self.applied.version), Some(seen_by));
+        let reply = observer.until(pending, seen).await;
         reply.map_err(|failure| Box::new(WorkerFailure { failure, path: self.shown() }).into())
     }
 

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use beam_session::{Observation, Pending, Reply, RequestFailure};
+use beam_session::{Observation, Observations, Pending, Published, Reply, RequestFailure};
 use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
 use beam_wire::{Progress, StreamDiagnostic};
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::diagnostics::{self, DocumentName};
@@ -30,29 +29,31 @@ pub(crate) struct Observer {
     events: mpsc::Sender<Event>,
     /// What was sent already: identical diagnostics go out once in a request.
     sent: HashSet<String>,
-    /// The last publish seen; each replaces the one before.
+    /// The last publish seen; each replaces the one before, or adds to it.
     published: Option<Vec<StreamDiagnostic>>,
+    /// The same as the worker wrote it.
+    latest: Option<Published>,
     progress: Option<Progress>,
 }
 
 impl Observer {
     pub(crate) fn new(name: DocumentName, show: Shown, events: mpsc::Sender<Event>) -> Self {
-        Self { name, show, events, sent: HashSet::new(), published: None, progress: None }
+        Self { name, show, events, sent: HashSet::new(), published: None, latest: None, progress: None }
     }
 
     /// Waits for the reply. Everything observed before it has gone out when this returns.
     pub(crate) async fn until(
         &mut self,
         mut pending: Pending,
-        mut seen: mpsc::UnboundedReceiver<Observation>,
+        mut seen: Observations,
     ) -> Result<Reply, RequestFailure> {
         loop {
             tokio::select! {
                 biased;
                 Some(observation) = seen.recv() => self.observe(observation).await,
                 outcome = &mut pending => {
-                    // Both channels are fed by one task, so what came before the reply is already here.
-                    while let Ok(observation) = seen.try_recv() {
+                    // What came before the reply is already here.
+                    while let Some(observation) = seen.try_recv() {
                         self.observe(observation).await;
                     }
                     return outcome;
@@ -68,17 +69,34 @@ impl Observer {
                 self.progress = Some(p);
                 self.send(Event::FileProgress(p)).await;
             }
-            Observation::Diagnostics { version, items } => self.publish(version, &items).await,
+            Observation::Diagnostics(list) => self.publish(list).await,
+            Observation::BuildLine { version, item } => {
+                if let Ok(lines) = diagnostics::read(&[item], Some(version), &self.name) {
+                    self.show(&lines).await;
+                }
+            }
             // The new worker starts over: what the old one published is about another environment.
-            Observation::Resent => self.published = None,
+            Observation::Resent => (self.latest, self.published) = (None, None),
+            // What the file printed besides is in the reply and in the document's description.
+            _ => {}
         }
     }
 
-    async fn publish(&mut self, version: u64, items: &[Value]) {
-        match diagnostics::read(items, Some(version), &self.name) {
-            Ok(all) => {
-                self.show(&all).await;
-                self.published = Some(all);
+    async fn publish(&mut self, list: Published) {
+        // Mostly the list before and a few more: only those are read.
+        let more = self.latest.as_ref().and_then(|before| list.items_since(before));
+        let continues = more.is_some();
+        let read = more.unwrap_or_else(|| list.items()).map_err(|error| error.to_string());
+        let version = Some(list.version());
+        self.latest = Some(list);
+        let new = read.and_then(|items| diagnostics::read(&items, version, &self.name).map_err(|e| e.to_string()));
+        match new {
+            Ok(new) => {
+                self.show(&new).await;
+                match &mut self.published {
+                    Some(all) if continues => all.extend(new),
+                    published => *published = Some(new),
+                }
             }
             // The barrier's own reply holds the authoritative list; a publish nobody understands is only not shown.
             Err(error) => tracing::warn!(%error, uri = self.name.uri, "unreadable publishDiagnostics"),

@@ -16,7 +16,7 @@ use beam_session::{
 };
 use serde_json::{Value, json};
 use testkit::{Fixture, TempProject};
-use tokio::sync::{Mutex, MutexGuard, mpsc};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Memory for one worker at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -86,14 +86,14 @@ impl Stage {
 
     /// Waits until Lean has reported everything about this version; returns the messages of the last publish.
     async fn settle(&self, name: &str, version: u64) -> Vec<String> {
-        let (observer, mut observed) = mpsc::unbounded_channel();
+        let (observer, mut observed) = beam_session::observer();
         let spec = self.barrier(name, version).with_deadline(Deadline::after(Duration::from_secs(60)));
         self.session.request(&self.file(name), spec, Some(observer)).await.unwrap();
         let mut last = Vec::new();
         while let Some(observation) = observed.recv().await {
-            if let Observation::Diagnostics { version: about, items } = observation {
-                assert_eq!(about, version);
-                last = items;
+            if let Observation::Diagnostics(list) = observation {
+                assert_eq!(list.version(), version);
+                last = list.items().unwrap();
             }
         }
         last.iter().map(|item| item["message"].as_str().unwrap().trim_end().to_owned()).collect()
@@ -294,7 +294,7 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
     let low = stage.apply("Low.lean", &fixture.files()[0].1).await;
     stage.settle("Low.lean", low).await;
     assert!(!stale(stage.settle("Top.lean", version).await), "opening is no change");
-    let (observer, mut observed) = mpsc::unbounded_channel();
+    let (observer, mut observed) = beam_session::observer();
     // Observes until it is dropped.
     let endless = stage.session.request(
         &stage.file("Top.lean"),
@@ -304,8 +304,12 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
     stage.apply("Low.lean", "def low := 2\n").await;
     let told = tokio::time::timeout(Duration::from_secs(20), async {
         while let Some(observation) = observed.recv().await {
-            if let Observation::Diagnostics { items, .. } = observation
-                && items.iter().any(|it| it["message"].as_str().unwrap().contains("Imports are out of date"))
+            if let Observation::Diagnostics(list) = observation
+                && list
+                    .items()
+                    .unwrap()
+                    .iter()
+                    .any(|it| it["message"].as_str().unwrap().contains("Imports are out of date"))
             {
                 return true;
             }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use beam_session::{BuildMode, Observation};
 use serde_json::{Value, json};
 use testkit::Fixture;
-use tokio::sync::mpsc;
 
 use crate::stage::{Stage, lines};
 
@@ -76,7 +75,7 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
     let stale = |items: &[Value]| {
         items.iter().any(|it| it["message"].as_str().is_some_and(|it| it.contains("Imports are out of date")))
     };
-    let (observer, mut observed) = mpsc::unbounded_channel();
+    let (observer, mut observed) = beam_session::observer();
     // A barrier for a version that does not exist yet stays pending, and observes until it is dropped.
     let mut spec = stage.barrier("Top.lean", version + 1);
     spec.version = None;
@@ -84,8 +83,8 @@ async fn importers_of_a_changed_file_are_told_by_lean() {
     stage.apply("Low.lean", &low.replace("N.z\n", "N.z -- changed\n")).await;
     let told = tokio::time::timeout(Duration::from_secs(120), async {
         while let Some(observation) = observed.recv().await {
-            if let Observation::Diagnostics { items, .. } = observation
-                && stale(&items)
+            if let Observation::Diagnostics(list) = observation
+                && stale(&list.items().unwrap())
             {
                 return true;
             }

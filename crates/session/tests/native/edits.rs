@@ -5,7 +5,6 @@ use std::time::Duration;
 use beam_base::Deadline;
 use beam_session::{ExitReason, Modified, Observation, RequestFailure, WorkerState};
 use testkit::Fixture;
-use tokio::sync::mpsc;
 
 use crate::stage::{BASICS, LONG, Stage, resident, runs, slow, until};
 
@@ -114,7 +113,7 @@ async fn a_worker_that_does_not_stop_is_replaced() {
     assert!(stage.early().await.contains("early : N"));
     let old = stage.pid("Main.lean").await;
     // Stands for a probe: the barrier does not end while the file does not, and neither does its cancellation.
-    let (observer, _observed) = mpsc::unbounded_channel();
+    let (observer, _observed) = beam_session::observer();
     let spec = stage.barrier("Main.lean", version).running_text();
     let stubborn = stage.session.request(&stage.file("Main.lean"), spec, Some(observer));
     let beside = stage.session.request(&stage.file("Main.lean"), stage.barrier("Main.lean", version).once(), None);
@@ -137,12 +136,12 @@ async fn a_worker_that_does_not_stop_is_replaced() {
 async fn diagnostics_come_while_work_goes_on() {
     let stage = Stage::new();
     let version = stage.apply("Main.lean", &format!("{}def first : N := missing\n", slow(60))).await;
-    let (observer, mut observed) = mpsc::unbounded_channel();
+    let (observer, mut observed) = beam_session::observer();
     let pending = stage.session.request(&stage.file("Main.lean"), stage.barrier("Main.lean", version), Some(observer));
     let seen = tokio::time::timeout(LONG, async {
         while let Some(observation) = observed.recv().await {
-            if let Observation::Diagnostics { items, .. } = observation
-                && items.iter().any(|it| it["message"] == "Unknown identifier `missing`")
+            if let Observation::Diagnostics(list) = observation
+                && list.items().unwrap().iter().any(|it| it["message"] == "Unknown identifier `missing`")
             {
                 return true;
             }

@@ -12,7 +12,6 @@ use beam_session::{
 };
 use serde_json::{Value, json};
 use testkit::{Fixture, TempProject, native};
-use tokio::sync::mpsc;
 
 /// For everything that takes a fraction of a second on an idle machine.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -132,13 +131,13 @@ impl Stage {
 
     /// Waits until Lean has reported everything about this version; the messages of the last publish.
     pub async fn settle(&self, name: &str, version: u64) -> Vec<String> {
-        let (observer, mut observed) = mpsc::unbounded_channel();
+        let (observer, mut observed) = beam_session::observer();
         self.session.request(&self.file(name), self.barrier(name, version), Some(observer)).await.unwrap();
         let mut last = Vec::new();
         while let Some(observation) = observed.recv().await {
-            if let Observation::Diagnostics { version: about, items } = observation {
-                assert_eq!(about, version);
-                last = items;
+            if let Observation::Diagnostics(list) = observation {
+                assert_eq!(list.version(), version);
+                last = list.items().unwrap();
             }
         }
         last.iter().map(|item| item["message"].as_str().unwrap().trim_end().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Reference data as Lean writes it, in `.ilean` files and in a worker's `ileanInfo…` notifications. Pure; no files, no tasks.
+//! Reference data as Lean writes it, in `.ilean` files and in a worker's `ileanInfo…` notifications.
 //!
 //! Only what navigation needs is kept: for each identifier where it is defined and where it is used. Parent declarations, which
 //! releases write differently (a fifth element, or nothing), are skipped.
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// What a name in a file stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Ident {
+pub enum Ident {
     /// A constant, wherever it is used.
     Const {
         /// The module that defines it.
@@ -72,23 +72,27 @@ impl Ident {
 /// A worker that was not told which module it serves calls its file `«external:<uri>»`, while files that import it use the real
 /// name. The two must meet.
 #[derive(Debug, Clone)]
-pub(crate) struct Rename {
-    pub(crate) from: String,
-    pub(crate) to: String,
+pub struct Rename {
+    from: String,
+    to: String,
 }
 
 impl Rename {
-    /// The name under which a worker without module knows the document.
-    pub(crate) fn external(uri: &str, module: String) -> Self {
+    /// From the name under which a worker without module knows the document at `uri`, to `module`.
+    #[must_use]
+    pub fn external(uri: &str, module: String) -> Self {
         Self { from: format!("«external:{uri}»"), to: module }
     }
 
-    pub(crate) fn apply(&self, module: &str) -> String {
+    /// The module's name after it.
+    #[must_use]
+    pub fn apply(&self, module: &str) -> String {
         if module == self.from { self.to.clone() } else { module.to_owned() }
     }
 
-    /// Private names carry their module: `_private.<module>.0.<name>`.
-    pub(crate) fn apply_in_private(&self, name: String) -> String {
+    /// A declaration's name after it: private ones carry their module, `_private.<module>.0.<name>`.
+    #[must_use]
+    pub fn apply_in_private(&self, name: String) -> String {
         match name.strip_prefix("_private.").and_then(|rest| rest.strip_prefix(&self.from)) {
             Some(rest) => format!("_private.{}{rest}", self.to),
             None => name,
@@ -98,14 +102,16 @@ impl Rename {
 
 /// Where one identifier stands in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub(crate) definition: Option<Utf16Range>,
-    pub(crate) usages: Vec<Utf16Range>,
+pub struct Places {
+    /// Where it is defined, if that is in this file.
+    pub definition: Option<Utf16Range>,
+    /// Where it is used, in the file's own order; the definition is not among them.
+    pub usages: Vec<Utf16Range>,
 }
 
 /// The identifiers of one file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Refs(HashMap<Ident, Places>);
+pub struct Refs(HashMap<Ident, Places>);
 
 /// A range as `[line, character, line, character, …]`.
 struct Span(Utf16Range);
@@ -132,7 +138,7 @@ struct RawPlaces {
 }
 
 #[derive(Deserialize)]
-struct RawData {
+struct RawReferences {
     #[serde(default)]
     module: Option<String>,
     #[serde(default)]
@@ -140,15 +146,20 @@ struct RawData {
 }
 
 /// What an `.ilean` file or a notification says.
-pub(crate) struct Data {
-    /// Written in files only.
-    pub(crate) module: Option<String>,
-    pub(crate) refs: Refs,
+#[derive(Debug)]
+pub struct References {
+    /// The file's module; written in `.ilean` files only.
+    pub module: Option<String>,
+    /// Its identifiers.
+    pub refs: Refs,
 }
 
-/// Reads the JSON of a file or of a notification's parameters.
-pub(crate) fn parse(json: &str, rename: Option<&Rename>) -> Result<Data, serde_json::Error> {
-    let raw: RawData = serde_json::from_str(json)?;
+/// Reads the JSON of a file or of a notification's parameters; `rename` is applied to every module in it.
+///
+/// # Errors
+/// If it is no JSON, or not of that shape. Identifiers of an unknown kind are no error; they are left out.
+pub fn parse(json: &str, rename: Option<&Rename>) -> Result<References, serde_json::Error> {
+    let raw: RawReferences = serde_json::from_str(json)?;
     let mut refs = Refs::default();
     for (key, places) in raw.references {
         if let Some(ident) = Ident::parse(&key) {
@@ -159,7 +170,7 @@ pub(crate) fn parse(json: &str, rename: Option<&Rename>) -> Result<Data, serde_j
             );
         }
     }
-    Ok(Data { module: raw.module, refs })
+    Ok(References { module: raw.module, refs })
 }
 
 impl Refs {
@@ -169,22 +180,28 @@ impl Refs {
         places.usages.extend(usages);
     }
 
-    pub(crate) fn merge(&mut self, more: Self) {
+    /// Adds what another part of the same file says; a definition that is known stays.
+    pub fn merge(&mut self, more: Self) {
         for (ident, places) in more.0 {
             self.add(ident, places.definition, places.usages);
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn places(&self, ident: &Ident) -> Option<&Places> {
+    /// Where this identifier stands, if the file mentions it.
+    #[must_use]
+    pub fn places(&self, ident: &Ident) -> Option<&Places> {
         self.0.get(ident)
     }
 
     /// Identifiers defined or used at a position; touching the end of one counts, as for a cursor behind it. Ordered.
-    pub(crate) fn at(&self, pos: Utf16Pos) -> Vec<Ident> {
+    #[must_use]
+    pub fn at(&self, pos: Utf16Pos) -> Vec<Ident> {
         let holds = |range: &Utf16Range| range.start <= pos && pos <= range.end;
         let mut found: Vec<_> = self
             .0
@@ -196,8 +213,8 @@ impl Refs {
         found
     }
 
-    /// The constants it defines.
-    pub(crate) fn definitions(&self) -> impl Iterator<Item = (&str, &str, Utf16Range)> {
+    /// The constants it defines: module, full name, place.
+    pub fn definitions(&self) -> impl Iterator<Item = (&str, &str, Utf16Range)> {
         self.0.iter().filter_map(|(ident, places)| match ident {
             Ident::Const { module, name } => places.definition.map(|range| (module.as_str(), name.as_str(), range)),
             Ident::Local { .. } => None,
@@ -205,40 +222,9 @@ impl Refs {
     }
 
     /// The module whose file this is, judging by what it defines.
-    pub(crate) fn own_module(&self) -> Option<&str> {
+    #[must_use]
+    pub fn own_module(&self) -> Option<&str> {
         self.definitions().map(|(module, _, _)| module).next()
-    }
-}
-
-/// The reference data of an open document, as its worker reports it: in parts, then as a whole, per version.
-#[derive(Debug, Default)]
-pub(crate) struct FileIndex {
-    version: u64,
-    is_final: bool,
-    refs: Refs,
-}
-
-impl FileIndex {
-    pub(crate) fn update(&mut self, version: u64, is_final: bool, refs: Refs) {
-        if version < self.version || (version == self.version && self.is_final && !is_final) {
-            return;
-        }
-        if is_final || version > self.version {
-            self.refs = refs;
-        } else {
-            self.refs.merge(refs);
-        }
-        self.version = version;
-        self.is_final = is_final;
-    }
-
-    /// Everything about this version is known.
-    pub(crate) fn is_complete(&self, version: u64) -> bool {
-        self.is_final && self.version >= version
-    }
-
-    pub(crate) fn refs(&self) -> &Refs {
-        &self.refs
     }
 }
 
@@ -294,36 +280,5 @@ mod tests {
         let refs = parse(&text.to_string(), Some(&rename)).unwrap().refs;
         assert!(refs.places(&constant("Top", "top")).is_some());
         assert!(refs.places(&constant("Top", "_private.Top.0.hid")).is_some());
-    }
-
-    #[test]
-    fn parts_add_up_and_versions_replace() {
-        let one = |line: u32| {
-            let mut refs = Refs::default();
-            refs.add(constant("M", "f"), None, [range(line, 0, line, 1)]);
-            refs
-        };
-        let usages = |index: &FileIndex| {
-            index
-                .refs()
-                .places(&constant("M", "f"))
-                .map_or(Vec::new(), |it| it.usages.iter().map(|r| r.start.line).collect())
-        };
-        let mut index = FileIndex::default();
-        index.update(1, false, one(1));
-        index.update(1, false, one(2));
-        assert_eq!(usages(&index), [1, 2]);
-        assert!(!index.is_complete(1));
-        index.update(1, true, one(3));
-        assert_eq!(usages(&index), [3]);
-        assert!(index.is_complete(1) && !index.is_complete(2));
-        // What comes late says nothing new; what is newer starts afresh.
-        index.update(1, false, one(4));
-        assert_eq!(usages(&index), [3]);
-        index.update(2, false, one(5));
-        assert_eq!(usages(&index), [5]);
-        assert!(!index.is_complete(1));
-        index.update(1, true, one(6));
-        assert_eq!(usages(&index), [5]);
     }
 }

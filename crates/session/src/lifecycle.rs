@@ -9,13 +9,11 @@
 //! A worker that is told to end is let go of in the same step (its supervisor sees it out), so there is no state in which a
 //! document waits for a death: the next use may start a fresh worker at once.
 
-use serde::Serialize;
-
-use crate::error::WorkerExit;
+use crate::info::WorkerState;
 use crate::worker::{Event, Worker};
 
 /// A worker and what the document did with it.
-pub(crate) struct Live {
+pub(crate) struct LiveWorker {
     pub(crate) worker: Worker,
     /// `didChange`s sent to it. Only a worker that got one can have met a changed header, so this bounds restarts:
     /// exit code 2 without an edit is a crash, however often it happens.
@@ -23,42 +21,42 @@ pub(crate) struct Live {
 }
 
 /// Where the worker is.
-pub(crate) enum Life {
+pub(crate) enum Lifecycle {
     /// There is none.
     Idle,
     /// There is a process, it was sent all it needs, and it has said nothing yet.
-    Starting(Live),
+    Starting(LiveWorker),
     /// It has spoken.
-    Running(Live),
+    Running(LiveWorker),
 }
 
 /// A step in a worker's life.
-pub(crate) enum Step {
-    Started(Live),
+pub(crate) enum Transition {
+    Started(LiveWorker),
     Spoke,
     /// It is gone or let go of.
     Ended,
 }
 
-impl Life {
+impl Lifecycle {
     /// The only place where the state changes. Returns the worker that was let go of, if any, and whether it had spoken.
     #[must_use]
-    pub(crate) fn advance(&mut self, step: Step) -> Option<(Live, bool)> {
-        let (next, gone) = match (std::mem::replace(self, Self::Idle), step) {
-            (Self::Idle, Step::Started(live)) => (Self::Starting(live), None),
+    pub(crate) fn advance(&mut self, transition: Transition) -> Option<(LiveWorker, bool)> {
+        let (next, gone) = match (std::mem::replace(self, Self::Idle), transition) {
+            (Self::Idle, Transition::Started(live)) => (Self::Starting(live), None),
             // A new worker replaces whatever was there; the caller gets the old one to end it.
-            (Self::Starting(old), Step::Started(live)) => (Self::Starting(live), Some((old, false))),
-            (Self::Running(old), Step::Started(live)) => (Self::Starting(live), Some((old, true))),
-            (Self::Starting(live) | Self::Running(live), Step::Spoke) => (Self::Running(live), None),
-            (Self::Starting(live), Step::Ended) => (Self::Idle, Some((live, false))),
-            (Self::Running(live), Step::Ended) => (Self::Idle, Some((live, true))),
-            (Self::Idle, Step::Spoke | Step::Ended) => (Self::Idle, None),
+            (Self::Starting(old), Transition::Started(live)) => (Self::Starting(live), Some((old, false))),
+            (Self::Running(old), Transition::Started(live)) => (Self::Starting(live), Some((old, true))),
+            (Self::Starting(live) | Self::Running(live), Transition::Spoke) => (Self::Running(live), None),
+            (Self::Starting(live), Transition::Ended) => (Self::Idle, Some((live, false))),
+            (Self::Running(live), Transition::Ended) => (Self::Idle, Some((live, true))),
+            (Self::Idle, Transition::Spoke | Transition::Ended) => (Self::Idle, None),
         };
         *self = next;
         gone
     }
 
-    pub(crate) fn live(&mut self) -> Option<&mut Live> {
+    pub(crate) fn live(&mut self) -> Option<&mut LiveWorker> {
         match self {
             Self::Idle => None,
             Self::Starting(live) | Self::Running(live) => Some(live),
@@ -87,31 +85,4 @@ impl Life {
             Self::Starting(live) | Self::Running(live) => live.worker.pid(),
         }
     }
-}
-
-/// Where a document's worker is, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum WorkerState {
-    /// No process; the next use starts one.
-    None,
-    /// No process yet: its imports are being built.
-    Preparing,
-    /// Started, silent so far.
-    Starting,
-    /// It has spoken.
-    Running,
-}
-
-/// A document's worker, for people.
-#[derive(Debug, Clone)]
-pub struct WorkerSummary {
-    /// Where it is.
-    pub state: WorkerState,
-    /// Process id while there is a process.
-    pub pid: Option<u32>,
-    /// Workers started for this document since it was opened.
-    pub starts: u64,
-    /// How the last one that was lost ended.
-    pub last_exit: Option<WorkerExit>,
 }

@@ -4,20 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A line range as far as progress cares: half-open at `end_line` when `end_character` is 0. Lines are 0-based.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LineRange {
-    pub(crate) start_line: u64,
-    pub(crate) end_line: u64,
-    pub(crate) end_character: u64,
-}
-
-impl LineRange {
-    /// The range's last line, 1-based: a range that ends at column 0 does not reach into its end line.
-    pub(crate) fn end_bound(&self) -> u64 {
-        if self.end_character == 0 && self.end_line > 0 { self.end_line } else { self.end_line + 1 }
-    }
-}
+use crate::progress::LineRange;
 
 /// A module named in a file's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +15,17 @@ pub struct DirectImport {
 
 /// What a worker tells by itself.
 #[derive(Debug)]
-pub(crate) enum Notice {
+pub(crate) enum WorkerMessage {
     Progress {
         version: Option<u64>,
         processing: Vec<LineRange>,
     },
+    /// The list as it came; thousands of them follow each other while a long file is elaborated, and few are ever read.
     Diagnostics {
         version: Option<u64>,
-        items: Vec<Value>,
+        /// Only what is new since the last ones of this version (Lean 4.32 and later, to those who ask for it).
+        is_incremental: bool,
+        list: Box<RawValue>,
     },
     /// `ileanHeaderInfo` or `ileanHeaderSetupInfo`; not every release puts the imports in the same one.
     Header {
@@ -83,10 +73,14 @@ struct ProgressParams {
     processing: Vec<Processing>,
 }
 #[derive(Deserialize)]
-struct DiagnosticsParams {
+#[serde(rename_all = "camelCase")]
+struct DiagnosticsParams<'a> {
     #[serde(default)]
     version: Option<u64>,
-    diagnostics: Vec<Value>,
+    #[serde(default)]
+    is_incremental: Option<bool>,
+    #[serde(borrow)]
+    diagnostics: &'a RawValue,
 }
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +99,7 @@ struct VersionOnly {
 }
 
 /// Reads a notification. An error means that a method we know came in a shape we do not.
-pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<Notice, serde_json::Error> {
+pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<WorkerMessage, serde_json::Error> {
     let text = params.as_deref().map_or("null", RawValue::get);
     Ok(match method {
         "$/lean/fileProgress" => {
@@ -113,27 +107,32 @@ pub(crate) fn parse(method: &str, params: Option<Box<RawValue>>) -> Result<Notic
             // A file whose header is broken ends with all of it marked as a fatal error, behind the empty list that says that
             // nothing is being processed. Counting the mark as work would make such a file unfinished for ever.
             let working = p.processing.iter().filter(|it| it.kind != Some(FATAL_ERROR));
-            Notice::Progress {
+            WorkerMessage::Progress {
                 version: p.text_document.version,
                 processing: working.map(|it| line_range(&it.range)).collect(),
             }
         }
         "textDocument/publishDiagnostics" => {
-            let p: DiagnosticsParams = serde_json::from_str(text)?;
-            Notice::Diagnostics { version: p.version, items: p.diagnostics }
+            let p: DiagnosticsParams<'_> = serde_json::from_str(text)?;
+            let (is_incremental, list) = (p.is_incremental.unwrap_or(false), p.diagnostics.to_owned());
+            WorkerMessage::Diagnostics { version: p.version, is_incremental, list }
         }
         "$/lean/ileanHeaderInfo" | "$/lean/ileanHeaderSetupInfo" => {
             let p: HeaderParams = serde_json::from_str(text)?;
-            Notice::Header { imports: p.direct_imports.map(|list| list.iter().filter_map(direct_import).collect()) }
+            WorkerMessage::Header {
+                imports: p.direct_imports.map(|list| list.iter().filter_map(direct_import).collect()),
+            }
         }
         "$/lean/ileanInfoUpdate" | "$/lean/ileanInfoFinal" => {
             let version = serde_json::from_str::<VersionOnly>(text)?.version;
             // The parse above succeeded on the same text, so there was one.
-            let Some(raw) = params else { return Ok(Notice::Unknown) };
-            Notice::Ilean { version, is_final: method.ends_with("Final"), raw }
+            let Some(raw) = params else { return Ok(WorkerMessage::Unknown) };
+            WorkerMessage::Ilean { version, is_final: method.ends_with("Final"), raw }
         }
-        "$/lean/importClosure" => Notice::ImportClosure(serde_json::from_str::<ClosureParams>(text)?.import_closure),
-        _ => Notice::Unknown,
+        "$/lean/importClosure" => {
+            WorkerMessage::ImportClosure(serde_json::from_str::<ClosureParams>(text)?.import_closure)
+        }
+        _ => WorkerMessage::Unknown,
     })
 }
 
@@ -162,13 +161,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(method: &str, params: &Value) -> Result<Notice, serde_json::Error> {
+    fn read(method: &str, params: &Value) -> Result<WorkerMessage, serde_json::Error> {
         parse(method, Some(RawValue::from_string(params.to_string()).unwrap()))
     }
 
     fn imports(method: &str, params: &Value) -> Option<Vec<String>> {
         match read(method, params).unwrap() {
-            Notice::Header { imports, .. } => imports.map(|list| list.into_iter().map(|it| it.module).collect()),
+            WorkerMessage::Header { imports, .. } => imports.map(|list| list.into_iter().map(|it| it.module).collect()),
             other => panic!("{other:?}"),
         }
     }
@@ -179,7 +178,7 @@ mod tests {
         let params =
             |kind| json!({"textDocument": {"uri": "u", "version": 1}, "processing": [{"range": range, "kind": kind}]});
         let working = |kind| match read("$/lean/fileProgress", &params(kind)).unwrap() {
-            Notice::Progress { processing, .. } => processing.len(),
+            WorkerMessage::Progress { processing, .. } => processing.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!((working(1), working(2)), (1, 0));
@@ -203,10 +202,13 @@ mod tests {
     fn ilean_data_stays_as_it_came() {
         let params = json!({"version": 3, "decls": {}, "references": {"k": 1}});
         match read("$/lean/ileanInfoFinal", &params).unwrap() {
-            Notice::Ilean { version: 3, is_final: true, raw } => assert_eq!(raw.get(), params.to_string()),
+            WorkerMessage::Ilean { version: 3, is_final: true, raw } => assert_eq!(raw.get(), params.to_string()),
             other => panic!("{other:?}"),
         }
-        assert!(matches!(read("$/lean/ileanInfoUpdate", &params).unwrap(), Notice::Ilean { is_final: false, .. }));
+        assert!(matches!(
+            read("$/lean/ileanInfoUpdate", &params).unwrap(),
+            WorkerMessage::Ilean { is_final: false, .. }
+        ));
     }
 
     #[test]
@@ -214,8 +216,8 @@ mod tests {
         assert!(read("$/lean/fileProgress", &json!({"processing": 1})).is_err());
         assert!(parse("$/lean/importClosure", None).is_err());
         assert!(read("$/lean/ileanInfoFinal", &json!({})).is_err());
-        assert!(matches!(read("$/lean/new", &json!([1])), Ok(Notice::Unknown)));
-        assert!(matches!(parse("$/lean/new", None), Ok(Notice::Unknown)));
+        assert!(matches!(read("$/lean/new", &json!([1])), Ok(WorkerMessage::Unknown)));
+        assert!(matches!(parse("$/lean/new", None), Ok(WorkerMessage::Unknown)));
     }
 
     #[test]
