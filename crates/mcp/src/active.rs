@@ -60,7 +60,7 @@ impl CallState {
 }
 
 #[derive(Debug)]
-struct Owner {
+struct IdOwner {
     serial: u64,
     /// `None`: cannot be cancelled.
     call: Option<Arc<CallState>>,
@@ -81,7 +81,7 @@ pub(crate) enum IdState {
 
 #[derive(Debug, Default)]
 struct IdTable {
-    owners: HashMap<IdKey, Owner>,
+    owners: HashMap<IdKey, IdOwner>,
     serial: u64,
 }
 
@@ -128,7 +128,7 @@ impl Active {
         let mut table = self.table();
         table.serial += 1;
         let serial = table.serial;
-        table.owners.insert(key.clone(), Owner { serial, call, leaving: false });
+        table.owners.insert(key.clone(), IdOwner { serial, call, leaving: false });
         Lease { active: self.clone(), key, serial, _slot: slot }
     }
 

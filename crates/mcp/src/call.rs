@@ -19,7 +19,9 @@ use crate::reply;
 use crate::report::{CallSubject, Reporter};
 use crate::rpc_error::RpcError;
 use crate::service::Service;
-use crate::tools::{self, DecodedCall, Defaults, DropTarget, OperationCall, OutputLimits, Tool, ToolKind, ToolOutput};
+use crate::tools::{
+    self, DecodedCall, Defaults, DropTarget, OperationCall, OutputLimits, Tool, ToolError, ToolKind, ToolOutput,
+};
 
 /// Events of one request that may stand between the broker and the reporter.
 const EVENTS: usize = 64;
@@ -77,15 +79,15 @@ pub(crate) async fn run<S: Service>(context: CallContext<S>, admitted: AdmittedC
     drop(ticket);
 }
 
-type Outcome = Result<ToolOutput, RpcError>;
-type AtWork = Option<tokio::sync::OwnedSemaphorePermit>;
+type CallOutcome = Result<ToolOutput, RpcError>;
+type WorkPermit = Option<tokio::sync::OwnedSemaphorePermit>;
 
 async fn work<S: Service>(
     context: CallContext<S>,
     call: ToolCall,
     state: Arc<CallState>,
     ticket: Arc<Ticket>,
-) -> (Outcome, AtWork) {
+) -> (CallOutcome, WorkPermit) {
     let ToolCall { id, tool, arguments, token, revision: _, log } = call;
     let path =
         arguments.get("path").and_then(Value::as_str).filter(|_| tool.kind == ToolKind::Operation).map(str::to_owned);
@@ -104,8 +106,8 @@ async fn dispatch<S: Service>(
     tool: &'static Tool,
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
-) -> Outcome {
-    match tools::decode(tool, arguments, &context.defaults, &context.limits) {
+) -> CallOutcome {
+    match decode(context, tool, arguments, reporter).await? {
         Err(e) => Ok(e.into()),
         Ok(DecodedCall::Version) => {
             let structured = tools::version_object(context.service.has_runtime());
@@ -127,6 +129,18 @@ async fn dispatch<S: Service>(
     }
 }
 
+/// Reads the arguments. A descriptor is looked up in the file system, and a mount may hang: not on a thread that serves others.
+async fn decode<S: Service>(
+    context: &CallContext<S>,
+    tool: &'static Tool,
+    arguments: Map<String, Value>,
+    reporter: &mut Reporter,
+) -> Result<Result<DecodedCall, ToolError>, RpcError> {
+    let (defaults, limits) = (Arc::clone(&context.defaults), context.limits);
+    let decoding = tokio::task::spawn_blocking(move || tools::decode(tool, arguments, &defaults, &limits));
+    reporter.watch(decoding).await.map_err(|e| RpcError::Defect(panic_text(e)))
+}
+
 /// An eviction says that it prepares before it waits for the calls before it.
 async fn evict<S: Service>(
     context: &CallContext<S>,
@@ -134,8 +148,8 @@ async fn evict<S: Service>(
     arguments: Map<String, Value>,
     reporter: &mut Reporter,
     ticket: &Ticket,
-) -> Outcome {
-    let target: DropTarget = match tools::decode(tool, arguments, &context.defaults, &context.limits) {
+) -> CallOutcome {
+    let target: DropTarget = match decode(context, tool, arguments, reporter).await? {
         Ok(DecodedCall::Drop(target)) => target,
         Ok(_) => return Err(RpcError::Defect(format!("{} was read as another tool", tool.name))),
         Err(e) => return Ok(e.into()),
@@ -151,7 +165,7 @@ async fn operation<S: Service>(
     tool: &'static Tool,
     call: &OperationCall,
     reporter: &mut Reporter,
-) -> Outcome {
+) -> CallOutcome {
     reporter.preparing("preparing the Lean workspace").await;
     let id = call.workspace.id();
     let root = call.workspace.root.clone();

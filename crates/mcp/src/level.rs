@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
-pub(crate) enum Level {
+pub(crate) enum LogLevel {
     /// Details.
     Debug,
     /// News.
@@ -29,7 +29,7 @@ pub(crate) enum Level {
     Emergency,
 }
 
-impl Level {
+impl LogLevel {
     const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -58,12 +58,12 @@ pub(crate) struct SharedLevel(Arc<AtomicU8>);
 
 impl SharedLevel {
     /// Changes it for every log message from now on.
-    pub(crate) fn set(&self, level: Level) {
+    pub(crate) fn set(&self, level: LogLevel) {
         self.0.store(level as u8, Ordering::Relaxed);
     }
 
-    fn get(&self) -> Level {
-        Level::ALL.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or(Level::Emergency)
+    fn get(&self) -> LogLevel {
+        LogLevel::ALL.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or(LogLevel::Emergency)
     }
 }
 
@@ -73,12 +73,12 @@ pub(crate) enum LogGate {
     /// The stream's threshold at the moment of emission.
     Legacy(SharedLevel),
     /// What the request itself asked for; nothing if it did not.
-    Request(Option<Level>),
+    Request(Option<LogLevel>),
 }
 
 impl LogGate {
     /// Whether a message at this level goes out now.
-    pub(crate) fn admits(&self, level: Level) -> bool {
+    pub(crate) fn admits(&self, level: LogLevel) -> bool {
         match self {
             Self::Legacy(shared) => level >= shared.get(),
             Self::Request(wanted) => wanted.is_some_and(|wanted| level >= wanted),
@@ -93,24 +93,24 @@ mod tests {
     /// The seed's table of active minimum log levels, row by row; columns: status notice, error, warning, information, hint.
     #[test]
     fn the_log_level_table() {
-        let candidates = [Level::Notice, Level::Error, Level::Warning, Level::Info, Level::Debug];
+        let candidates = [LogLevel::Notice, LogLevel::Error, LogLevel::Warning, LogLevel::Info, LogLevel::Debug];
         let rows = [
             (None, [false; 5]),
-            (Some(Level::Debug), [true; 5]),
-            (Some(Level::Info), [true, true, true, true, false]),
-            (Some(Level::Notice), [true, true, true, false, false]),
-            (Some(Level::Warning), [false, true, true, false, false]),
-            (Some(Level::Error), [false, true, false, false, false]),
-            (Some(Level::Critical), [false; 5]),
-            (Some(Level::Alert), [false; 5]),
-            (Some(Level::Emergency), [false; 5]),
+            (Some(LogLevel::Debug), [true; 5]),
+            (Some(LogLevel::Info), [true, true, true, true, false]),
+            (Some(LogLevel::Notice), [true, true, true, false, false]),
+            (Some(LogLevel::Warning), [false, true, true, false, false]),
+            (Some(LogLevel::Error), [false, true, false, false, false]),
+            (Some(LogLevel::Critical), [false; 5]),
+            (Some(LogLevel::Alert), [false; 5]),
+            (Some(LogLevel::Emergency), [false; 5]),
         ];
         for (minimum, visible) in rows {
             assert_eq!(candidates.map(|level| LogGate::Request(minimum).admits(level)), visible, "{minimum:?}");
             if let Some(minimum) = minimum {
                 let shared = SharedLevel::default();
                 let gate = LogGate::Legacy(shared.clone());
-                assert!(gate.admits(Level::Debug), "the legacy default is debug");
+                assert!(gate.admits(LogLevel::Debug), "the legacy default is debug");
                 shared.set(minimum);
                 assert_eq!(candidates.map(|level| gate.admits(level)), visible, "legacy {minimum:?}");
             }

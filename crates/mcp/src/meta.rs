@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::envelope::{Params, members};
-use crate::level::Level;
+use crate::level::LogLevel;
 use crate::rpc_error::{MODERN, RpcError};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -21,7 +21,7 @@ pub(crate) const MISSING: &str = "this stream speaks 2026-07-28: every request n
 
 /// `_meta` as sent.
 #[derive(Debug)]
-pub(crate) enum Meta {
+pub(crate) enum RequestMeta {
     /// There is none.
     Absent,
     /// Its members.
@@ -36,10 +36,10 @@ pub(crate) struct RequestOptions {
     /// Progress goes out under this token, as spelled.
     pub(crate) token: Option<Box<RawValue>>,
     /// Logs from this level on; only modern requests say so.
-    pub(crate) log_level: Option<Level>,
+    pub(crate) log_level: Option<LogLevel>,
 }
 
-impl Meta {
+impl RequestMeta {
     /// Reads it out of the parameters.
     pub(crate) fn of(params: &Params) -> Self {
         match params.get("_meta") {
@@ -84,7 +84,7 @@ impl Meta {
         if version == MODERN { Ok(()) } else { Err(RpcError::Version(version)) }
     }
 
-    fn log_level(&self) -> Result<Option<Level>, RpcError> {
+    fn log_level(&self) -> Result<Option<LogLevel>, RpcError> {
         self.typed(LOG_LEVEL, "one of debug, info, notice, warning, error, critical, alert, emergency")
     }
 

@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::envelope::{Inbound, Message, Params, RefusedMessage};
 use crate::id::{Id, IdKey};
-use crate::level::{Level, LogGate, SharedLevel};
-use crate::meta::{MISSING, Meta, RequestOptions, check_identity};
+use crate::level::{LogGate, LogLevel, SharedLevel};
+use crate::meta::{MISSING, RequestMeta, RequestOptions, check_identity};
 use crate::rpc_error::RpcError;
 use crate::tools::{Tool, find};
 
@@ -115,8 +115,10 @@ impl Protocol {
     pub(crate) fn message(&mut self, message: Message) -> Decision {
         match message {
             Ok(Inbound::Request { id, method, params }) => match self.request(&method, &params) {
-                Ok(Served::FixedResult(fact)) => Decision::Answer(ImmediateAnswer { id: Some(id), outcome: Ok(fact) }),
-                Ok(Served::Call { revision, tool, arguments, options }) => {
+                Ok(ServedRequest::FixedResult(fact)) => {
+                    Decision::Answer(ImmediateAnswer { id: Some(id), outcome: Ok(fact) })
+                }
+                Ok(ServedRequest::Call { revision, tool, arguments, options }) => {
                     let log = match revision {
                         Revision::Modern => LogGate::Request(options.log_level),
                         Revision::Legacy => LogGate::Legacy(self.legacy_level.clone()),
@@ -130,10 +132,10 @@ impl Protocol {
         }
     }
 
-    fn request(&mut self, method: &str, params: &Params) -> Result<Served, RpcError> {
-        let meta = Meta::of(params);
+    fn request(&mut self, method: &str, params: &Params) -> Result<ServedRequest, RpcError> {
+        let meta = RequestMeta::of(params);
         if method == "server/discover" || meta.is_modern() {
-            if matches!(meta, Meta::Broken) {
+            if matches!(meta, RequestMeta::Broken) {
                 meta.options()?;
             }
             meta.check_modern()?;
@@ -144,7 +146,7 @@ impl Protocol {
     }
 
     /// A request whose metadata is complete and of the served version.
-    fn modern(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, RpcError> {
+    fn modern(&mut self, method: &str, params: &Params, meta: &RequestMeta) -> Result<ServedRequest, RpcError> {
         if let Family::Legacy { .. } = self.family {
             return Err(RpcError::OutOfPlace(
                 "this stream was opened with `initialize` and speaks 2025-11-25; send requests without 2026-07-28 metadata",
@@ -155,7 +157,7 @@ impl Protocol {
                 params.only(&["_meta"])?;
                 meta.options()?;
                 // Neutral: the client may still choose either family (M2).
-                Ok(Served::FixedResult(FixedResult::Discovery))
+                Ok(ServedRequest::FixedResult(FixedResult::Discovery))
             }
             "tools/list" => {
                 self.family = Family::Modern;
@@ -169,12 +171,12 @@ impl Protocol {
         }
     }
 
-    fn bare(&mut self, method: &str, params: &Params, meta: &Meta) -> Result<Served, RpcError> {
+    fn bare(&mut self, method: &str, params: &Params, meta: &RequestMeta) -> Result<ServedRequest, RpcError> {
         match (self.family, method) {
             (Family::Undecided, "initialize") => {
                 check_initialize(params, meta)?;
                 self.family = Family::Legacy { initialized: false };
-                Ok(Served::FixedResult(FixedResult::Initialized))
+                Ok(ServedRequest::FixedResult(FixedResult::Initialized))
             }
             (Family::Undecided, _) => Err(RpcError::OutOfPlace(
                 "send `initialize` first (2025-11-25), or put 2026-07-28 metadata into params._meta of every request",
@@ -187,11 +189,11 @@ impl Protocol {
             (Family::Legacy { .. }, "ping") => {
                 params.only(&["_meta"])?;
                 meta.options()?;
-                Ok(Served::FixedResult(FixedResult::Empty))
+                Ok(ServedRequest::FixedResult(FixedResult::Empty))
             }
             (Family::Legacy { .. }, "logging/setLevel") => {
                 self.legacy_level.set(wanted_level(params, meta)?);
-                Ok(Served::FixedResult(FixedResult::Empty))
+                Ok(ServedRequest::FixedResult(FixedResult::Empty))
             }
             (Family::Legacy { initialized: false }, _) => {
                 Err(RpcError::OutOfPlace("send `notifications/initialized` before ordinary requests"))
@@ -206,7 +208,7 @@ impl Protocol {
     fn notification(&mut self, method: &str, params: &Params) -> Decision {
         match (self.family, method) {
             (Family::Legacy { initialized: false }, "notifications/initialized") => {
-                if params.only(&["_meta"]).is_ok() && !matches!(Meta::of(params), Meta::Broken) {
+                if params.only(&["_meta"]).is_ok() && !matches!(RequestMeta::of(params), RequestMeta::Broken) {
                     self.family = Family::Legacy { initialized: true };
                 }
                 Decision::Silence
@@ -218,7 +220,7 @@ impl Protocol {
 }
 
 /// A request that is served.
-enum Served {
+enum ServedRequest {
     FixedResult(FixedResult),
     Call { revision: Revision, tool: &'static Tool, arguments: Map<String, Value>, options: RequestOptions },
 }
@@ -227,7 +229,7 @@ fn shown(method: &str) -> String {
     method.chars().take(60).collect()
 }
 
-fn list(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcError> {
+fn list(params: &Params, meta: &RequestMeta, revision: Revision) -> Result<ServedRequest, RpcError> {
     params.only(&["cursor", "_meta"])?;
     meta.options()?;
     if params.get("cursor").is_some() {
@@ -235,10 +237,10 @@ fn list(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcE
             "the list has one page, so no cursor is valid; send tools/list without one".to_owned(),
         ));
     }
-    Ok(Served::FixedResult(FixedResult::Tools(revision)))
+    Ok(ServedRequest::FixedResult(FixedResult::Tools(revision)))
 }
 
-fn call(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcError> {
+fn call(params: &Params, meta: &RequestMeta, revision: Revision) -> Result<ServedRequest, RpcError> {
     params.only(&["name", "arguments", "_meta", "inputResponses", "requestState"])?;
     if let Some(name) = ["inputResponses", "requestState"].into_iter().find(|name| params.get(name).is_some()) {
         return Err(RpcError::Params(format!(
@@ -251,7 +253,7 @@ fn call(params: &Params, meta: &Meta, revision: Revision) -> Result<Served, RpcE
     let arguments = field(params, "arguments", "an object")?.unwrap_or_default();
     let tool = find(&name)
         .ok_or_else(|| RpcError::Params(format!("unknown tool `{}`; tools/list names them", shown(&name))))?;
-    Ok(Served::Call { revision, tool, arguments, options })
+    Ok(ServedRequest::Call { revision, tool, arguments, options })
 }
 
 fn field<T: serde::de::DeserializeOwned>(params: &Params, name: &str, what: &str) -> Result<Option<T>, RpcError> {
@@ -262,7 +264,7 @@ fn field<T: serde::de::DeserializeOwned>(params: &Params, name: &str, what: &str
 }
 
 /// Everything is checked before the state changes. Any proposed version will do: the answer says which one is spoken.
-fn check_initialize(params: &Params, meta: &Meta) -> Result<(), RpcError> {
+fn check_initialize(params: &Params, meta: &RequestMeta) -> Result<(), RpcError> {
     params.only(&["protocolVersion", "capabilities", "clientInfo", "_meta"])?;
     meta.options()?;
     let missing = |name: &str| RpcError::Params(format!("initialize: `{name}` is missing"));
@@ -273,7 +275,7 @@ fn check_initialize(params: &Params, meta: &Meta) -> Result<(), RpcError> {
     check_identity(&client).map_err(|why| RpcError::Params(format!("initialize: clientInfo: {why}")))
 }
 
-fn wanted_level(params: &Params, meta: &Meta) -> Result<Level, RpcError> {
+fn wanted_level(params: &Params, meta: &RequestMeta) -> Result<LogLevel, RpcError> {
     params.only(&["level", "_meta"])?;
     meta.options()?;
     field(params, "level", "one of debug, info, notice, warning, error, critical, alert, emergency")?
@@ -284,7 +286,7 @@ fn wanted_level(params: &Params, meta: &Meta) -> Result<Level, RpcError> {
 pub(crate) fn cancelled(params: &Params) -> Option<IdKey> {
     params.only(&["requestId", "reason", "_meta"]).ok()?;
     let _why: Option<String> = field(params, "reason", "a string").ok()?;
-    if matches!(Meta::of(params), Meta::Broken) {
+    if matches!(RequestMeta::of(params), RequestMeta::Broken) {
         return None;
     }
     Id::parse(params.get("requestId")?).map(|id| id.key().clone())

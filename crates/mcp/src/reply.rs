@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::id::Id;
-use crate::level::Level;
+use crate::level::LogLevel;
 use crate::meta::SERVER;
 use crate::protocol::{FixedResult, ImmediateAnswer, Revision};
 use crate::rpc_error::{ErrorObject, LEGACY, MODERN, RpcError};
@@ -56,12 +56,12 @@ impl Serialize for ServerMeta {
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Identity {
+struct ServerIdentity {
     name: &'static str,
     version: &'static str,
 }
 
-const IDENTITY: Identity = Identity { name: SERVER_NAME, version: VERSION };
+const IDENTITY: ServerIdentity = ServerIdentity { name: SERVER_NAME, version: VERSION };
 
 #[derive(Serialize)]
 struct Capabilities {
@@ -95,7 +95,7 @@ const PUBLIC: CacheHints = CacheHints { ttl_ms: TTL_MS, scope: "public" };
 struct InitializeResult {
     protocol_version: &'static str,
     capabilities: Capabilities,
-    server_info: Identity,
+    server_info: ServerIdentity,
     instructions: &'static str,
 }
 
@@ -119,13 +119,13 @@ struct ToolsResult<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CallResult<'a> {
-    content: [Content<'a>; 1],
+    content: [TextContent<'a>; 1],
     structured_content: &'a RawValue,
     is_error: bool,
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct TextContent<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
@@ -206,7 +206,7 @@ fn call_unbounded(id: &Id, revision: Revision, output: &ToolOutput) -> OutputLin
     // `Value` writes JSON.
     let structured: &RawValue = serde_json::from_str(&text).unwrap_or_else(|e| unreachable!("{e}"));
     let body = CallResult {
-        content: [Content { kind: "text", text: &text }],
+        content: [TextContent { kind: "text", text: &text }],
         structured_content: structured,
         is_error: output.is_error,
     };
@@ -237,8 +237,8 @@ pub(crate) fn progress(token: &RawValue, count: u64, message: &str) -> OutputLin
 }
 
 #[derive(Serialize)]
-struct Log<T> {
-    level: Level,
+struct LogMessage<T> {
+    level: LogLevel,
     logger: &'static str,
     data: T,
 }
@@ -246,13 +246,13 @@ struct Log<T> {
 /// A Lean diagnostic as a log message.
 pub(crate) fn diagnostic(item: &StreamDiagnostic) -> OutputLine {
     let data: Value = tools::diagnostic_data(item);
-    notification("notifications/message", Log { level: Level::of(item), logger: "lean.diagnostic", data })
+    notification("notifications/message", LogMessage { level: LogLevel::of(item), logger: "lean.diagnostic", data })
 }
 
 /// The one sign of life of a call without a progress token.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Status<'a> {
+pub(crate) struct StatusLog<'a> {
     /// The call.
     pub(crate) request_id: &'a Id,
     /// Its tool.
@@ -267,20 +267,20 @@ pub(crate) struct Status<'a> {
 }
 
 /// The level of [`status`].
-pub(crate) const STATUS_LEVEL: Level = Level::Notice;
+pub(crate) const STATUS_LEVEL: LogLevel = LogLevel::Notice;
 
 /// A `beam.status` message.
-pub(crate) fn status(status: &Status<'_>) -> OutputLine {
+pub(crate) fn status(status: &StatusLog<'_>) -> OutputLine {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Data<'a> {
         #[serde(flatten)]
-        status: &'a Status<'a>,
+        status: &'a StatusLog<'a>,
         progress_hint: &'static str,
     }
     let progress_hint = "For detailed live updates, pass tools/call params._meta.progressToken.";
     notification(
         "notifications/message",
-        Log { level: STATUS_LEVEL, logger: "beam.status", data: Data { status, progress_hint } },
+        LogMessage { level: STATUS_LEVEL, logger: "beam.status", data: Data { status, progress_hint } },
     )
 }

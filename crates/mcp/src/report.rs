@@ -24,9 +24,9 @@ use tokio::time::Instant;
 
 use crate::active::CallState;
 use crate::id::Id;
-use crate::level::{Level, LogGate};
+use crate::level::{LogGate, LogLevel};
 use crate::outbox::{Outbox, Posted};
-use crate::reply::{self, OutputLine, STATUS_LEVEL, Status};
+use crate::reply::{self, OutputLine, STATUS_LEVEL, StatusLog};
 use crate::tools::{Tool, is_setup_line};
 
 /// Updates between two file progress messages.
@@ -172,7 +172,7 @@ impl Reporter {
     }
 
     async fn diagnostic(&mut self, d: &StreamDiagnostic) {
-        if self.tool.progress.diagnostics && self.log.admits(Level::of(d)) {
+        if self.tool.progress.diagnostics && self.log.admits(LogLevel::of(d)) {
             self.send(reply::diagnostic(d)).await;
         }
     }
@@ -190,7 +190,7 @@ impl Reporter {
         if self.reported.status_due.take().is_none() || !self.log.admits(STATUS_LEVEL) {
             return;
         }
-        let status = Status {
+        let status = StatusLog {
             request_id: &self.id,
             tool: self.tool.name,
             state,

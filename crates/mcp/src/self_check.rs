@@ -39,7 +39,7 @@ pub struct SelfCheck {
 
 /// Where it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum CheckPhase {
     /// Starting the process.
     Start,
     /// `server/discover`
@@ -50,7 +50,7 @@ pub enum Phase {
     Shutdown,
 }
 
-impl std::fmt::Display for Phase {
+impl std::fmt::Display for CheckPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Start => "start",
@@ -63,7 +63,7 @@ impl std::fmt::Display for Phase {
 
 /// Why the check failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Why {
+pub enum CheckError {
     /// The file is not there.
     #[error("{file} does not exist in {root}; name a Lean file of the project in the current directory")]
     NoFile {
@@ -97,9 +97,9 @@ pub enum Why {
 #[error("{SERVER_NAME} self-check failed in phase {phase}: {why}{}", quote(.stderr))]
 pub struct Failed {
     /// Where.
-    pub phase: Phase,
+    pub phase: CheckPhase,
     /// Why.
-    pub why: Why,
+    pub why: CheckError,
     /// What the server said on stderr.
     pub stderr: String,
 }
@@ -121,11 +121,11 @@ impl SelfCheck {
     /// Runs it. The text says what was checked.
     pub fn run(&self) -> Result<String, Failed> {
         if !self.root.join(&self.file).is_file() {
-            let why = Why::NoFile { file: self.file.clone(), root: self.root.clone() };
-            return Err(Failed { phase: Phase::Start, why, stderr: String::new() });
+            let why = CheckError::NoFile { file: self.file.clone(), root: self.root.clone() };
+            return Err(Failed { phase: CheckPhase::Start, why, stderr: String::new() });
         }
         let mut server = ChildServer::start(self).map_err(|e| Failed {
-            phase: Phase::Start,
+            phase: CheckPhase::Start,
             why: e.into(),
             stderr: String::new(),
         })?;
@@ -142,16 +142,17 @@ impl SelfCheck {
         }
     }
 
-    fn phases(&self, server: &mut ChildServer) -> Result<(), (Phase, Why)> {
-        let answer = server.ask(1, "server/discover", json!({}), self.limit).map_err(|why| (Phase::Discover, why))?;
-        discovered(&answer).map_err(|why| (Phase::Discover, Why::Unexpected(why)))?;
+    fn phases(&self, server: &mut ChildServer) -> Result<(), (CheckPhase, CheckError)> {
+        let answer =
+            server.ask(1, "server/discover", json!({}), self.limit).map_err(|why| (CheckPhase::Discover, why))?;
+        discovered(&answer).map_err(|why| (CheckPhase::Discover, CheckError::Unexpected(why)))?;
         let call = json!({
             "name": "lean_sync",
             "arguments": { "workspace": { "root": self.root }, "path": self.file },
         });
-        let answer = server.ask(2, "tools/call", call, self.limit).map_err(|why| (Phase::Sync, why))?;
-        synced(&answer).map_err(|why| (Phase::Sync, Why::Unexpected(why)))?;
-        server.end(self.limit).map_err(|why| (Phase::Shutdown, why))
+        let answer = server.ask(2, "tools/call", call, self.limit).map_err(|why| (CheckPhase::Sync, why))?;
+        synced(&answer).map_err(|why| (CheckPhase::Sync, CheckError::Unexpected(why)))?;
+        server.end(self.limit).map_err(|why| (CheckPhase::Shutdown, why))
     }
 }
 
@@ -237,38 +238,44 @@ impl ChildServer {
     }
 
     /// Sends a request of the modern family and waits for its answer; notifications pass by.
-    fn ask(&mut self, id: u64, method: &str, mut params: Value, limit: Duration) -> Result<Value, Why> {
+    fn ask(&mut self, id: u64, method: &str, mut params: Value, limit: Duration) -> Result<Value, CheckError> {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": PREFERRED_REVISION,
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": { "name": format!("{SERVER_NAME}-self-check"), "version": VERSION },
         });
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let stdin = self.stdin.as_mut().ok_or(Why::Closed)?;
-        stdin.write_all(format!("{request}\n").as_bytes()).and_then(|()| stdin.flush()).map_err(|_| Why::Closed)?;
+        let stdin = self.stdin.as_mut().ok_or(CheckError::Closed)?;
+        stdin
+            .write_all(format!("{request}\n").as_bytes())
+            .and_then(|()| stdin.flush())
+            .map_err(|_| CheckError::Closed)?;
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = match self.frames.recv_timeout(left) {
                 Ok(line) => line?,
-                Err(RecvTimeoutError::Timeout) => return Err(Why::TimedOut(limit)),
-                Err(RecvTimeoutError::Disconnected) => return Err(Why::Closed),
+                Err(RecvTimeoutError::Timeout) => return Err(CheckError::TimedOut(limit)),
+                Err(RecvTimeoutError::Disconnected) => return Err(CheckError::Closed),
             };
-            let frame: Value = serde_json::from_str(&line)
-                .map_err(|e| Why::Unexpected(format!("a line that is no JSON ({e}): {}", brief(&line.into()))))?;
+            let frame: Value = serde_json::from_str(&line).map_err(|e| {
+                CheckError::Unexpected(format!("a line that is no JSON ({e}): {}", brief(&line.into())))
+            })?;
             match (frame.get("method"), frame.get("id")) {
                 (Some(_), None) => {}
                 (Some(method), Some(_)) => {
-                    return Err(Why::Unexpected(format!("the server sent a request of its own: {method}")));
+                    return Err(CheckError::Unexpected(format!("the server sent a request of its own: {method}")));
                 }
                 (None, Some(answered)) if *answered == id => return Ok(frame),
-                (None, _) => return Err(Why::Unexpected(format!("an answer to something else: {}", brief(&frame)))),
+                (None, _) => {
+                    return Err(CheckError::Unexpected(format!("an answer to something else: {}", brief(&frame))));
+                }
             }
         }
     }
 
     /// Closes its input; it must end by itself, cleanly and silently.
-    fn end(&mut self, limit: Duration) -> Result<(), Why> {
+    fn end(&mut self, limit: Duration) -> Result<(), CheckError> {
         self.stdin = None;
         let deadline = Instant::now() + limit;
         let status = loop {
@@ -276,15 +283,15 @@ impl ChildServer {
                 break status;
             }
             if Instant::now() >= deadline {
-                return Err(Why::TimedOut(limit));
+                return Err(CheckError::TimedOut(limit));
             }
             std::thread::sleep(Duration::from_millis(10));
         };
         if !status.success() {
-            return Err(Why::Exit(status));
+            return Err(CheckError::Exit(status));
         }
         self.listen();
-        if self.said.is_empty() { Ok(()) } else { Err(Why::Stderr) }
+        if self.said.is_empty() { Ok(()) } else { Err(CheckError::Stderr) }
     }
 
     /// Ends it for good, and gives back what it said on stderr.

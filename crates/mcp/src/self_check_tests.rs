@@ -39,7 +39,7 @@ fn check(script: &str, limit: Duration) -> (Result<String, Failed>, Duration) {
 
 const LONG: Duration = Duration::from_secs(120);
 
-fn fails(script: &str, phase: Phase, why: &str) {
+fn fails(script: &str, phase: CheckPhase, why: &str) {
     let failed = check(script, LONG).0.unwrap_err();
     assert_eq!(failed.phase, phase, "{failed}");
     let text = failed.to_string();
@@ -72,26 +72,26 @@ fn a_server_that_is_well_passes() {
 #[test]
 fn discovery_goes_wrong() {
     let answer = |result: &str| say(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
-    fails("exit 0\n", Phase::Discover, "closed its output");
-    fails("echo 'beam: no' >&2\n", Phase::Discover, "the server's stderr:\nbeam: no");
-    fails("echo nonsense\n", Phase::Discover, "no JSON");
+    fails("exit 0\n", CheckPhase::Discover, "closed its output");
+    fails("echo 'beam: no' >&2\n", CheckPhase::Discover, "the server's stderr:\nbeam: no");
+    fails("echo nonsense\n", CheckPhase::Discover, "no JSON");
     fails(
         &answer(r#"{"resultType":"complete","supportedVersions":["2031-01-01"]}"#),
-        Phase::Discover,
+        CheckPhase::Discover,
         "does not speak 2026-07-28",
     );
-    fails(&answer(r#"{"supportedVersions":["2026-07-28"]}"#), Phase::Discover, "not complete");
+    fails(&answer(r#"{"supportedVersions":["2026-07-28"]}"#), CheckPhase::Discover, "not complete");
     fails(
         &say(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"family"}}"#),
-        Phase::Discover,
+        CheckPhase::Discover,
         "error -32600: family",
     );
     fails(
         &say(r#"{"jsonrpc":"2.0","id":5,"method":"roots/list"}"#),
-        Phase::Discover,
+        CheckPhase::Discover,
         "a request of its own: \"roots/list\"",
     );
-    fails(&say(r#"{"jsonrpc":"2.0","id":"1","result":{}}"#), Phase::Discover, "an answer to something else");
+    fails(&say(r#"{"jsonrpc":"2.0","id":"1","result":{}}"#), CheckPhase::Discover, "an answer to something else");
 }
 
 #[test]
@@ -99,29 +99,29 @@ fn the_call_goes_wrong() {
     let after = |line: &str| format!("{}read call\n{}", say(DISCOVERED), say(line));
     fails(
         &after(r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"could not set up"}}"#),
-        Phase::Sync,
+        CheckPhase::Sync,
         "error -32600: could not set up",
     );
     fails(
         &after(
             r#"{"jsonrpc":"2.0","id":2,"result":{"isError":true,"structuredContent":{"code":"invalidInput","message":"m"}}}"#,
         ),
-        Phase::Sync,
+        CheckPhase::Sync,
         "lean_sync failed: invalidInput: m",
     );
     fails(
         &after(r#"{"jsonrpc":"2.0","id":2,"result":{"isError":false,"structuredContent":{}}}"#),
-        Phase::Sync,
+        CheckPhase::Sync,
         "no document_progress",
     );
-    fails(&say(DISCOVERED), Phase::Sync, "closed its output");
+    fails(&say(DISCOVERED), CheckPhase::Sync, "closed its output");
 }
 
 #[test]
 fn the_end_goes_wrong() {
     let after = |end: &str| format!("{}read call\n{}cat >/dev/null\n{end}", say(DISCOVERED), say(SYNCED));
-    fails(&after("exit 3\n"), Phase::Shutdown, "exit status: 3");
-    fails(&after("echo oops >&2\n"), Phase::Shutdown, "the server's stderr:\noops");
+    fails(&after("exit 3\n"), CheckPhase::Shutdown, "exit status: 3");
+    fails(&after("echo oops >&2\n"), CheckPhase::Shutdown, "the server's stderr:\noops");
 }
 
 /// A server that says nothing, or does not end, is not waited for longer than the limit, and is gone afterwards.
@@ -129,14 +129,14 @@ fn the_end_goes_wrong() {
 fn silence_is_bounded_in_each_phase() {
     let limit = Duration::from_millis(300);
     for (script, phase) in [
-        ("exec sleep 600\n".to_owned(), Phase::Discover),
-        (format!("{}read call\nexec sleep 600\n", say(DISCOVERED)), Phase::Sync),
-        (format!("{}read call\n{}exec sleep 600\n", say(DISCOVERED), say(SYNCED)), Phase::Shutdown),
+        ("exec sleep 600\n".to_owned(), CheckPhase::Discover),
+        (format!("{}read call\nexec sleep 600\n", say(DISCOVERED)), CheckPhase::Sync),
+        (format!("{}read call\n{}exec sleep 600\n", say(DISCOVERED), say(SYNCED)), CheckPhase::Shutdown),
     ] {
         let (outcome, took) = check(&script, limit);
         let failed = outcome.unwrap_err();
         // On a machine so busy that a shell needs longer than the limit, an earlier phase may be the one.
-        assert!(matches!(failed.why, Why::TimedOut(_)), "{phase}: {failed}");
+        assert!(matches!(failed.why, CheckError::TimedOut(_)), "{phase}: {failed}");
         assert!(
             failed.to_string().contains("no answer within 300 ms; LEAN_BEAM_MCP_SELF_CHECK_TIMEOUT_MS"),
             "{failed}"
@@ -155,7 +155,10 @@ fn the_file_must_be_there_and_the_limit_a_number() {
         limit: LONG,
     };
     let failed = check.run().unwrap_err();
-    assert!(failed.phase == Phase::Start && failed.to_string().contains("None.lean does not exist in /"), "{failed}");
+    assert!(
+        failed.phase == CheckPhase::Start && failed.to_string().contains("None.lean does not exist in /"),
+        "{failed}"
+    );
     assert_eq!(limit(None), Ok(Duration::from_secs(120)));
     assert_eq!(limit(Some(" 250 ")), Ok(Duration::from_millis(250)));
     for bad in ["0", "-1", "", "soon", "1.5"] {

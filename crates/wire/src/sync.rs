@@ -86,7 +86,7 @@ pub struct BlockingDiagnostic {
     /// LSP number 1 to 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<u8>,
-    /// One line.
+    /// Lean's words, with their lines.
     pub message: String,
     /// It keeps the document from being saved.
     pub save_blocking: bool,
@@ -98,7 +98,7 @@ pub struct BlockingDiagnostic {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BlockingMessage {
-    /// One line.
+    /// Lean's words, with their lines.
     pub message: String,
     /// It keeps the document from being saved.
     pub save_blocking: bool,

@@ -169,19 +169,22 @@ fn readiness(verdict: ReadinessVerdict, current: &[StreamDiagnostic]) -> Readine
             range: d.full(),
             severity: d.severity,
             completion_blocking: diagnostics::is_incomplete(&d.message),
-            message: diagnostics::flatten(&d.message),
+            message: d.message.trim_end().to_owned(),
             save_blocking: true,
         })
         .collect();
-    let blocking_messages: Vec<BlockingMessage> = verdict
+    in_order_once(&mut blocking_diagnostics);
+    let mut blocking_messages: Vec<BlockingMessage> = verdict
         .blocking_command_messages
         .into_iter()
         .map(|m| BlockingMessage {
             completion_blocking: diagnostics::is_incomplete(&m.message),
-            message: diagnostics::flatten(&m.message),
+            message: m.message.trim_end().to_owned(),
             save_blocking: true,
         })
         .collect();
+    let mut told: HashSet<String> = blocking_diagnostics.iter().map(|d| d.message.clone()).collect();
+    blocking_messages.retain(|m| told.insert(m.message.clone()));
     let n = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let blocking_error_count = if verdict.save_ready {
         0
@@ -197,11 +200,12 @@ fn readiness(verdict: ReadinessVerdict, current: &[StreamDiagnostic]) -> Readine
             .map(|d| BlockingDiagnostic {
                 range: d.range,
                 severity: d.severity,
-                message: diagnostics::flatten(&d.message),
+                message: d.message.trim_end().to_owned(),
                 save_blocking: true,
                 completion_blocking: d.completion_blocking,
             })
             .collect();
+        in_order_once(&mut blocking_diagnostics);
     }
     Readiness {
         save_ready: verdict.save_ready,
@@ -212,6 +216,13 @@ fn readiness(verdict: ReadinessVerdict, current: &[StreamDiagnostic]) -> Readine
     }
 }
 
+/// As a reader of the file meets them, each once: Lean may tell one error from several of its snapshots.
+fn in_order_once(blocking: &mut Vec<BlockingDiagnostic>) {
+    blocking.sort_by_key(|d| d.range);
+    let mut seen = HashSet::new();
+    blocking.retain(|d| seen.insert((d.range, d.message.clone())));
+}
+
 /// The failure, with everything a caller needs to get out of it.
 fn incomplete(
     doc: &Document,
@@ -219,18 +230,17 @@ fn incomplete(
     blocking: &[&StreamDiagnostic],
     deps: Vec<StaleDep>,
 ) -> IncompleteBarrier {
-    let mut seen = HashSet::new();
-    let evidence = blocking
+    let mut evidence: Vec<BlockingDiagnostic> = blocking
         .iter()
-        .filter(|d| seen.insert((d.range, d.message.as_str())))
         .map(|d| BlockingDiagnostic {
             range: d.range,
             severity: d.severity,
-            message: diagnostics::flatten(&d.message),
+            message: d.message.trim_end().to_owned(),
             save_blocking: d.save_blocking.unwrap_or(false),
             completion_blocking: true,
         })
         .collect();
+    in_order_once(&mut evidence);
     IncompleteBarrier {
         path: doc.shown(),
         uri: doc.uri.clone(),
@@ -239,5 +249,41 @@ fn incomplete(
         deps,
         evidence,
         has_lake: doc.live.has_lake(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn verdict(diagnostics: &[Value], messages: &[&str]) -> ReadinessVerdict {
+        let messages: Vec<_> = messages.iter().map(|m| json!({ "message": m })).collect();
+        serde_json::from_value(json!({
+            "version": 1, "textHash": "0", "currentDiagnostics": [], "currentWarningCount": 0, "saveReady": false,
+            "saveReadyReason": "documentErrors", "blockingDiagnostics": diagnostics, "blockingCommandMessages": messages,
+        }))
+        .unwrap()
+    }
+
+    fn at(line: u32, message: &str) -> Value {
+        json!({
+            "range": { "start": { "line": line, "character": 2 }, "end": { "line": line, "character": 3 } },
+            "severity": 1, "message": message,
+        })
+    }
+
+    /// In the order of the file, each thing once, its lines kept; and the count is of what is told.
+    #[test]
+    fn what_blocks_is_in_order_and_nothing_twice() {
+        let out = readiness(
+            verdict(&[at(7, "b\n  c\n"), at(1, "a"), at(7, "b\n  c\n"), at(7, "d")], &["a", "m\nn", "m\nn"]),
+            &[],
+        );
+        let told: Vec<_> = out.blocking_diagnostics.iter().map(|d| d.message.as_str()).collect();
+        assert_eq!(told, ["a", "b\n  c", "d"]);
+        let messages: Vec<_> = out.blocking_messages.iter().map(|m| m.message.as_str()).collect();
+        assert_eq!(messages, ["m\nn"], "`a` has been told with its place");
+        assert_eq!(out.blocking_error_count, 3);
     }
 }

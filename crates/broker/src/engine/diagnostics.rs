@@ -141,11 +141,6 @@ pub(crate) fn count(all: &[StreamDiagnostic]) -> Counts {
     c
 }
 
-/// One line: inner line ends become blanks.
-pub(crate) fn flatten(message: &str) -> String {
-    message.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use beam_base::rpc::RpcError;
 use beam_session::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
 use beam_toolchain::project::SaveError;
 use beam_wire::error::backend_code_name;
-use beam_wire::{ErrorBody, FailureCode};
+use beam_wire::{ErrorBody, FailureCode, Op};
 use serde_json::{Value, json};
 
 use super::admission::AdmissionRefused;
@@ -246,12 +246,16 @@ fn worker_data(WorkerFailure { failure, path }: &WorkerFailure) -> Option<Value>
 fn incomplete_data(barrier: &IncompleteBarrier) -> Value {
     let IncompleteBarrier { path, deps, evidence, has_lake, .. } = barrier;
     let save_deps: Vec<&str> = deps.iter().filter(|d| d.needs_save).map(|d| d.path.as_str()).collect();
-    // Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
-    let line = |verb: &str, path: &str| format!("lean-beam {verb} {}", Value::from(path));
     // In the order in which it works: a refresh reads artifacts, and builds what lacks them. Lake's own build is the last resort.
+    let mut steps: Vec<Value> =
+        save_deps.iter().map(|dep| json!({ "op": Op::SaveOlean.name(), "path": dep })).collect();
+    steps.push(json!({ "op": Op::RefreshFile.name(), "path": path }));
+    // The same for a shell. Quoted as a JSON string: a path with blanks stays one word in every shell that people use.
+    let line = |verb: &str, path: &str| format!("lean-beam {verb} {}", Value::from(path));
     let mut plan: Vec<String> = save_deps.iter().map(|dep| line("save", dep)).collect();
     plan.push(line("refresh", path));
     if *has_lake {
+        steps.push(json!({ "command": "lake build" }));
         plan.push("lake build".to_owned());
     }
     json!({
@@ -260,6 +264,7 @@ fn incomplete_data(barrier: &IncompleteBarrier) -> Value {
         "saveDeps": save_deps,
         "completionBlockingDiagnostics": evidence,
         "recoveryPlan": plan,
+        "recovery": steps,
     })
 }
 
@@ -271,6 +276,37 @@ mod tests {
     use beam_base::AbsPath;
     use beam_session::EndStatus;
     use beam_wire::{Op, Progress};
+
+    /// One plan, for a shell and for fronts that call operations: the same steps in the same order.
+    #[test]
+    fn a_recovery_plan_is_told_in_both_languages() {
+        let dep = |path: &str, needs_save| StaleDep { module: "M".to_owned(), path: path.to_owned(), needs_save };
+        let mut barrier = IncompleteBarrier {
+            path: "B c.lean".to_owned(),
+            uri: "file:///p/B%20c.lean".to_owned(),
+            version: 1,
+            progress: Progress { updates: 1, done: true, range_start_line: None, range_end_line: None },
+            deps: vec![dep("A.lean", true), dep("S.lean", false)],
+            evidence: Vec::new(),
+            has_lake: true,
+        };
+        let data = incomplete_data(&barrier);
+        assert_eq!(
+            data["recoveryPlan"],
+            json!(["lean-beam save \"A.lean\"", "lean-beam refresh \"B c.lean\"", "lake build"])
+        );
+        assert_eq!(
+            data["recovery"],
+            json!([
+                { "op": "save_olean", "path": "A.lean" },
+                { "op": "refresh_file", "path": "B c.lean" },
+                { "command": "lake build" },
+            ])
+        );
+        barrier.has_lake = false;
+        barrier.deps.clear();
+        assert_eq!(incomplete_data(&barrier)["recovery"], json!([{ "op": "refresh_file", "path": "B c.lean" }]));
+    }
 
     fn body(e: impl Into<EngineError>) -> ErrorBody {
         e.into().into()

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::project_stale::five;
 use crate::support::lanes::{WORKSPACE, ask};
-use crate::support::project::{Gate, Project, begun};
+use crate::support::project::{Gate, Project};
 
 /// Every file under the build folder, with its content.
 fn artifacts(p: &Project) -> BTreeMap<String, Vec<u8>> {

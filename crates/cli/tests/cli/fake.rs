@@ -148,8 +148,9 @@ fn failed(code: FailureCode, message: &str) -> Response {
 
 impl Fake {
     async fn answer(&self, request: &Request, events: &mpsc::Sender<Event>) -> Response {
-        let args = &request.args;
-        match request.op {
+        let fields = request.operation.to_fields();
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        match request.op() {
             Op::Ensure => Response::ok(json!({
                 "workspace_id": request.workspace_id, "backend": request.backend.as_str(),
                 "root": self.0.root.to_string(), "epoch": 1,
@@ -158,7 +159,7 @@ impl Fake {
             Op::OpenDocs => Response::ok(json!({ "files": [] })),
             Op::Cancel => {
                 let token =
-                    self.0.state.lock().unwrap().by_id.get(args.cancel_request_id.as_deref().unwrap_or("")).cloned();
+                    self.0.state.lock().unwrap().by_id.get(text("cancelRequestId")).cloned();
                 if let Some(token) = &token {
                     token.cancel();
                 }
@@ -169,11 +170,11 @@ impl Fake {
                 Response::ok(json!({ "shutdown": true }))
             }
             Op::UpdateFile => Response::ok(
-                json!({ "version": 1, "changed": true, "path": args.path, "choice": format!("{:?}", self.0.choice) }),
+                json!({ "version": 1, "changed": true, "path": text("path"), "choice": format!("{:?}", self.0.choice) }),
             ),
-            Op::SyncFile | Op::RefreshFile => sync(args.path.as_deref().unwrap_or(""), events).await,
-            Op::RunAt | Op::RunWith => run(args.text.as_deref().unwrap_or(""), args.store_handle == Some(true)).await,
-            other => Response::ok(json!({ "op": other.name(), "args": serde_json::to_value(args).unwrap() })),
+            Op::SyncFile | Op::RefreshFile => sync(text("path"), events).await,
+            Op::RunAt | Op::RunWith => run(text("text"), fields.get("storeHandle") == Some(&Value::Bool(true))).await,
+            other => Response::ok(json!({ "op": other.name(), "args": fields })),
         }
     }
 

@@ -225,7 +225,7 @@ fn a_report_and_a_drop() {
 }
 
 fn operation(tool: &str, given: Value) -> OperationCall {
-    let given = given.as_object().unwrap().clone();
+    let Value::Object(given) = given else { panic!("{given}") };
     match decoded(find(tool).unwrap(), given).unwrap() {
         DecodedCall::Operation(call) => *call,
         other => panic!("{other:?}"),

@@ -4,8 +4,6 @@
 //! `document_progress` where the barrier was waited for. Everything else is [`Answer::to_snake_case`], so a new field of an answer needs
 //! no edit. What is Lean's own (goals, LSP answers, code actions, an error's data) passes unchanged.
 
-use std::collections::HashSet;
-
 use beam_broker::Dropped;
 use beam_wire::answer::AnswerType;
 use beam_wire::project::snake_keys;
@@ -121,7 +119,7 @@ fn shape(answer: &Answer, progress: Option<Progress>) -> Map<String, Value> {
         AnswerType::Run => body = five_keys(body),
         AnswerType::Sync | AnswerType::Saved | AnswerType::Closed => {
             for value in body.values_mut() {
-                tidy_diagnostics(value);
+                name_severities(value);
             }
             let waited = !matches!(answer, Answer::Closed(closed) if closed.saved.is_none());
             if let Some(progress) = progress.filter(|_| waited) {
@@ -148,30 +146,17 @@ fn five_keys(mut answer: Map<String, Value>) -> Map<String, Value> {
     out
 }
 
-/// Diagnostics, at whatever depth: severities as words; what blocks, by position and nothing twice.
-fn tidy_diagnostics(value: &mut Value) {
+/// Severities of diagnostics as words, at whatever depth.
+fn name_severities(value: &mut Value) {
     let Value::Object(map) = value else { return };
     for (key, value) in map.iter_mut() {
         match value {
-            Value::Array(items) if key == "items" => items.iter_mut().for_each(name_severity),
-            Value::Array(items) if key == "blocking_diagnostics" => {
+            Value::Array(items) if key == "items" || key == "blocking_diagnostics" => {
                 items.iter_mut().for_each(name_severity);
-                in_order_once(items);
             }
-            Value::Array(items) if key == "blocking_messages" => in_order_once(items),
-            value => tidy_diagnostics(value),
+            value => name_severities(value),
         }
     }
-}
-
-fn in_order_once(items: &mut Vec<Value>) {
-    let position = |item: &Value, end: &str| {
-        let at = &item["range"][end];
-        (at["line"].as_u64(), at["character"].as_u64())
-    };
-    items.sort_by_key(|item| (position(item, "start"), position(item, "end")));
-    let mut seen = HashSet::new();
-    items.retain(|item| seen.insert(item.to_string()));
 }
 
 fn name_severity(diagnostic: &mut Value) {
@@ -181,11 +166,11 @@ fn name_severity(diagnostic: &mut Value) {
     }
 }
 
-/// A diagnostic as results and `lean.diagnostic` logs show it.
+/// A diagnostic as `lean.diagnostic` logs show it: as an item of a result, a long message always cut.
 pub(crate) fn diagnostic_data(d: &StreamDiagnostic) -> Value {
     let mut out = snake_keys(json!(d));
     name_severity(&mut out);
-    out
+    truncate::shortened(out)
 }
 
 fn severity(number: Option<u64>) -> &'static str {

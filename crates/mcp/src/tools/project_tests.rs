@@ -285,27 +285,6 @@ fn what_an_answer_has_besides_its_promised_keys_comes_last() {
     );
 }
 
-/// What blocks is in the order of the file, each thing once, its lines kept.
-#[test]
-fn what_blocks_is_in_order_and_nothing_twice() {
-    let diagnostic = |line: u32, message: &str| {
-        json!({
-            "range": { "start": { "line": line, "character": 2 }, "end": { "line": line, "character": 3 } }, "severity": 1,
-            "message": message, "saveBlocking": true, "completionBlocking": false,
-        })
-    };
-    let mut sync: Value = serde_json::from_str(SYNC).unwrap();
-    sync["readiness"]["blockingDiagnostics"] =
-        json!([diagnostic(7, "b\n  c"), diagnostic(1, "a"), diagnostic(7, "b\n  c"), diagnostic(7, "d")]);
-    let message = json!({ "message": "m", "saveBlocking": true, "completionBlocking": false });
-    sync["readiness"]["blockingMessages"] = json!([message, message]);
-    let out = projected("lean_refresh", &format!(r#"{{"ok":true,"result":{sync}}}"#)).structured;
-    let told: Vec<_> =
-        out["readiness"]["blocking_diagnostics"].as_array().unwrap().iter().map(|d| &d["message"]).collect();
-    assert_eq!(told, ["a", "b\n  c", "d"]);
-    assert_eq!(out["readiness"]["blocking_messages"].as_array().unwrap().len(), 1);
-}
-
 #[test]
 fn a_file_outside_of_the_root_is_said_to_be_so() {
     let tool = find("lean_close").unwrap();
@@ -349,6 +328,13 @@ fn logs_use_the_items_shape() {
     .unwrap();
     expect![[r#"{"path":"A.lean","uri":"file:///p/A.lean","severity":"information","range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"message":"ℹ [2/7] Replayed Foo.Bar","completion_blocking":false}"#]].assert_eq(&diagnostic_data(&bare).to_string());
     assert!(super::super::is_setup_line(&bare));
+    let long = StreamDiagnostic { message: "é".repeat(500_000), ..bare.clone() };
+    let told = diagnostic_data(&long);
+    assert_eq!(told["message"].as_str().unwrap().chars().count(), 6001);
+    assert_eq!(
+        told["truncated"],
+        json!([{ "field": "message", "unit": "characters", "shown": 6000, "total": 500_000 }])
+    );
     let words: Vec<_> = [Some(1), Some(2), Some(3), Some(4), None, Some(9)].into_iter().map(severity).collect();
     assert_eq!(words, ["error", "warning", "information", "hint", "unknown", "unknown"]);
 }

@@ -26,7 +26,7 @@ const EXECUTING: [&str; 4] = ["lean_run_at", "lean_run_at_handle", "lean_run_wit
 fn the_list_leaves_room_for_more_tools() {
     // The envelope around it takes up to two hundred more.
     let bytes = list_json().get().len() + 200;
-    assert!(bytes <= 18_200, "{bytes} bytes");
+    assert!(bytes <= 19_000, "{bytes} bytes");
 }
 
 #[test]
@@ -424,5 +424,6 @@ fn one_tool_in_full() {
           "annotations": {
             "readOnlyHint": true
           }
-        }"#]].assert_eq(&serde_json::to_string_pretty(&tool).unwrap());
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&tool).unwrap());
 }

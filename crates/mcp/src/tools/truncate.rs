@@ -77,10 +77,10 @@ const ELLIPSIS: &str = "…";
 pub(crate) fn to_limit(mut output: ToolOutput, limits: &OutputLimits) -> ToolOutput {
     let limit = limits.max_output_bytes;
     let before = size(&output.structured);
-    let mut shortened = Vec::new();
+    let mut first_cuts = Vec::new();
     if !limits.full_messages && before > MESSAGE_CHARS {
-        shorten_messages(&mut output.structured, "", &mut shortened);
-        state_cuts(&mut output.structured, &shortened);
+        shorten_messages(&mut output.structured, "", &mut first_cuts);
+        state_cuts(&mut output.structured, &first_cuts);
     }
     if size(&output.structured) <= limit {
         return output;
@@ -94,7 +94,7 @@ pub(crate) fn to_limit(mut output: ToolOutput, limits: &OutputLimits) -> ToolOut
         }
         let mut cuts = Vec::new();
         if fit(&mut cut, limit - reserve, "", &mut cuts) {
-            state_cuts(&mut cut, &both(&shortened, cuts));
+            state_cuts(&mut cut, &both(&first_cuts, cuts));
             if size(&cut) <= limit {
                 return ToolOutput { structured: cut, is_error: output.is_error };
             }
@@ -109,9 +109,9 @@ pub(crate) fn to_limit(mut output: ToolOutput, limits: &OutputLimits) -> ToolOut
 }
 
 /// What was shortened first and what was cut then; a text of which both are true has its first length.
-fn both(shortened: &[Truncation], mut cuts: Vec<Truncation>) -> Vec<Truncation> {
+fn both(first: &[Truncation], mut cuts: Vec<Truncation>) -> Vec<Truncation> {
     let mut all = Vec::new();
-    for earlier in shortened {
+    for earlier in first {
         match cuts.iter_mut().find(|c| c.field == earlier.field) {
             Some(later) => later.total = earlier.total,
             None => all.push(earlier.clone()),
@@ -119,6 +119,14 @@ fn both(shortened: &[Truncation], mut cuts: Vec<Truncation>) -> Vec<Truncation> 
     }
     all.extend(cuts);
     all
+}
+
+/// A value outside of a result (a log), its long messages cut.
+pub(crate) fn shortened(mut value: Value) -> Value {
+    let mut cuts = Vec::new();
+    shorten_messages(&mut value, "", &mut cuts);
+    state_cuts(&mut value, &cuts);
+    value
 }
 
 fn state_cuts(structured: &mut Value, cuts: &[Truncation]) {

@@ -201,7 +201,7 @@ mod any {
     }
 }
 
-fn shortened(value: Value) -> Value {
+fn in_default_limits(value: Value) -> Value {
     to_limit(ToolOutput { structured: value, is_error: false }, &OutputLimits::default()).structured
 }
 
@@ -216,7 +216,7 @@ fn a_long_message_is_cut_for_itself_and_its_length_is_told() {
         "next_handle": { "raw": { "text": long } },
         "readiness": { "blocking_diagnostics": [{ "message": long }] },
     });
-    let out = shortened(value.clone());
+    let out = in_default_limits(value.clone());
     expect![[r#"[{"field":"messages[1].text","unit":"characters","shown":6000,"total":15000},{"field":"traces[0]","unit":"characters","shown":6000,"total":15000},{"field":"readiness.blocking_diagnostics[0].message","unit":"characters","shown":6000,"total":15000}]"#]]
         .assert_eq(&out["truncated"].to_string());
     assert_eq!(out["messages"][1]["text"].as_str().unwrap().chars().count(), 6001);
@@ -225,7 +225,7 @@ fn a_long_message_is_cut_for_itself_and_its_length_is_told() {
     let full = OutputLimits { max_output_bytes: 1 << 20, full_messages: true };
     assert_eq!(to_limit(ToolOutput { structured: value.clone(), is_error: false }, &full).structured, value);
     let exact = json!({ "messages": [{ "text": "x".repeat(6000) }] });
-    assert_eq!(shortened(exact.clone()), exact);
+    assert_eq!(in_default_limits(exact.clone()), exact);
 }
 
 /// Both cuts together: the length that is told is that of the whole text.

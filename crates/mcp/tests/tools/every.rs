@@ -43,6 +43,8 @@ async fn every_tool_answers_in_its_shape() {
     // An absolute path is the same document.
     let again = beam.lean("lean_update", json!({ "path": beam.root.join("Main.lean") })).await;
     assert_eq!((&again["version"], &again["changed"]), (&json!(1), &json!(false)));
+    let uri = beam_base::uri::from_path(&beam.root.join("Main.lean"));
+    assert_eq!(beam.lean("lean_update", json!({ "path": uri })).await, again);
 
     runs(&mut beam).await;
     handles(&mut beam).await;
@@ -96,6 +98,9 @@ async fn handles(beam: &mut Beam) {
     assert!(handle.is_object());
     let go_on = |handle: &Value, text: &str| json!({ "path": "Main.lean", "handle": handle, "text": text });
     let left = beam.lean("lean_run_with", go_on(&handle, "exact hp")).await;
+    // A client that quotes what it does not know.
+    let quoted = beam.lean("lean_run_with", go_on(&handle.to_string().into(), "exact hp")).await;
+    assert_eq!(quoted["proof_state"], left["proof_state"]);
     assert_eq!(left["proof_state"]["goals"][0]["userName"], "right");
     let other = beam.lean("lean_run_with", go_on(&handle, "exact hq")).await;
     assert_eq!((&other["success"], &other["next_handle"]), (&json!(false), &Value::Null));
@@ -169,6 +174,7 @@ async fn barriers(beam: &mut Beam) {
     let (refused, is_error) = beam.call("lean_close_save", save).await;
     assert!(is_error && refused["code"].is_string(), "{refused}");
     checkpoints(beam).await;
+    recovery(beam).await;
     let closed = beam.lean("lean_close", json!({ "path": "Main.lean" })).await;
     assert_eq!(keys(&closed), ["workspace", "closed"]);
     assert_eq!(beam.lean("lean_close", json!({ "path": "Main.lean" })).await, closed);
@@ -192,6 +198,28 @@ async fn checkpoints(beam: &mut Beam) {
     beam.write("User.lean", "import Good\nexample : good = 1 := rfl\n");
     let sync = beam.lean("lean_sync", json!({ "path": "User.lean" })).await;
     assert_eq!(sync["diagnostics"]["counts"]["total"], 0, "{sync}");
+}
+
+/// A plan is made of calls that can be sent as they stand, and it works.
+async fn recovery(beam: &mut Beam) {
+    beam.write("Good.lean", "def good : Nat := 2\n");
+    beam.lean("lean_sync", json!({ "path": "Good.lean" })).await;
+    let sync = json!({ "path": "User.lean", "workspace": { "root": beam.root } });
+    let (stale, is_error) = beam.call("lean_sync", sync.clone()).await;
+    assert!(is_error && stale["code"] == "syncBarrierIncomplete", "{stale}");
+    let plan = stale["data"]["recoveryPlan"].as_array().unwrap().clone();
+    let names: Vec<_> = plan.iter().map(|call| call["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["lean_save", "lean_refresh"], "{stale}");
+    assert!(stale["data"].get("recovery").is_none());
+    for call in plan {
+        let (done, is_error) = beam.call(call["name"].as_str().unwrap(), call["arguments"].clone()).await;
+        assert!(!is_error, "{call}: {done}");
+    }
+    // The importer's text is wrong now: the barrier is complete and says so, with Lean's lines.
+    let (sync, is_error) = beam.call("lean_sync", sync).await;
+    assert!(!is_error && sync["diagnostics"]["counts"]["error"] == 1, "{sync}");
+    let blocking = sync["readiness"]["blocking_diagnostics"].as_array().unwrap();
+    assert!(blocking.len() == 1 && blocking[0]["message"].as_str().unwrap().contains('\n'), "{sync}");
 }
 
 async fn reports(beam: &mut Beam) {

@@ -131,12 +131,3 @@ impl Gate {
         std::fs::write(self.dir.path().join("open"), "").expect("a writable folder");
     }
 }
-
-/// Runs a request as far as it comes by itself: it is admitted then, and has its place in every line.
-pub async fn begun<F: Future<Output = Value> + Unpin>(request: &mut F) {
-    tokio::select! {
-        biased;
-        answer = request => panic!("it was answered already: {answer}"),
-        () = std::future::ready(()) => {}
-    }
-}
