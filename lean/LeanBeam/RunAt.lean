@@ -169,12 +169,14 @@ private def handleGoals (useAfter : Bool) (p : GoalsParams) : RequestM (RequestT
   let pos ← EIO.ofExcept (checkPosition doc.meta.text p.position)
   let wanted ← EIO.ofExcept (Wanted.parse p.goals? none)
   onOwnThread fun stop => do
-    let hint? ← notReached? doc pos stop
     let some result ← findTactic? doc pos stop
-      | let why := (hint?.map (·.text)).getD "there are no goals at this position"
+      | let hint? ← notReached? doc pos stop
+        let why := (hint?.map (·.text)).getD "there are no goals at this position"
         throw <| invalidParams s!"{why}; line {p.position.line} is `{lineAt doc.meta.text p.position.line}`"
     let view ← (proofStateOf result.ctxInfo result.tacticInfo useAfter).view wanted.form stop
-    return { toGoalsView := view, at? := some (placeOf doc.meta.text pos "tactic"), hint? }
+    if !(p.explain?.getD false) then
+      return { toGoalsView := view }
+    return { toGoalsView := view, at? := some (placeOf doc.meta.text pos "tactic"), hint? := ← notReached? doc pos stop }
 
 initialize
   serve "$/lean/runAt" RunAtParams ProbeResult handleRunAt

@@ -63,6 +63,8 @@ structure ReleaseParams where
 structure GoalsParams where
   textDocument : DocumentRef
   position : Lsp.Position
+  /-- Whether the answer is to have `at` and `hint`. -/
+  explain? : Option Bool := none
   /-- `json`, `text`, `targets`, `count` or `none`; absent means `json`. -/
   goals? : Option String := none
   deriving FromJson
@@ -251,6 +253,7 @@ structure Hint where
 
 /-- The answer to a request for goals. -/
 structure GoalsAnswer extends GoalsView where
+  /-- Both only if the request has `explain`. -/
   at? : Option Place := none
   /-- `notReached`, where an error in front of the position keeps Lean from running what stands there. -/
   hint? : Option Hint := none
