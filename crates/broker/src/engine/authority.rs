@@ -9,9 +9,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
+use beam_project::{Basis, BuildOutcome, BuildPermission, Builder, Ensured, Module, Project, SaveError, Saving};
 use beam_session::SetupLines;
-use beam_toolchain::project::{Basis, Builder, Ensured, Mode, Module, Outcome, Project, SaveError, Saving};
-use beam_toolchain::{HostEnv, Kind, WorkerLaunch};
+use beam_toolchain::{HostEnv, ToolchainKind, WorkerLaunch};
 use beam_wire::{ErrorBody, FailureCode};
 
 use super::BuildPolicy;
@@ -57,7 +57,7 @@ impl Authority {
     /// The authority of a project on its toolchain, and the workers' command with what it adds to their environment.
     pub(crate) fn of(prepared: Prepared, project: &Arc<Project>, env: &HostEnv) -> (Self, WorkerLaunch) {
         match prepared.toolchain.kind {
-            Kind::Embedded => {
+            ToolchainKind::Embedded => {
                 let Prepared { toolchain, mut launch, .. } = prepared;
                 prepend(&mut launch, "LEAN_PATH", &project.lib_dirs());
                 // By its place on this path a worker knows which module its file is; the first folder that fits decides, so the innermost come first.
@@ -67,7 +67,7 @@ impl Authority {
                 let builder = Arc::new(Builder::new(&toolchain, Project::clone(project), env));
                 (Self::Builder(Own { builder, bases: Arc::default() }), launch)
             }
-            Kind::Native => {
+            ToolchainKind::Native => {
                 let authority = Lake::of(&prepared, project, env).map_or(Self::Nobody, Self::Lake);
                 (authority, prepared.launch)
             }
@@ -97,7 +97,7 @@ impl Authority {
             (Self::Builder(own), _) => own.build(path, text, policy, lines, stopped),
             // The worker itself has Lake build, or say why not.
             (Self::Lake(_), BuildPolicy::OnDemand) => Built { vouches: true, ..Built::default() },
-            (Self::Lake(lake), BuildPolicy::Never) => lake.look(path, text),
+            (Self::Lake(lake), BuildPolicy::Never) => lake.look(path, text, stopped),
             (Self::Nobody, _) => Built::default(),
         }
     }
@@ -226,20 +226,22 @@ impl Own {
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Built {
         let mode = match policy {
-            BuildPolicy::OnDemand => Mode::Build,
-            BuildPolicy::Never => Mode::Never,
+            BuildPolicy::OnDemand => BuildPermission::Build,
+            BuildPolicy::Never => BuildPermission::Never,
         };
         match self.builder.ensure(text, mode, &|line| lines.say(line), stopped) {
             Ok(ensured) => {
                 self.bases.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), ensured.basis);
                 match ensured.outcome {
-                    Outcome::UpToDate { .. } | Outcome::Built { .. } => Built { vouches: true, ..Built::default() },
-                    Outcome::Failed { text, .. } => Built { problem: Some(text), ..Built::default() },
-                    Outcome::Refused { modules } => {
+                    BuildOutcome::UpToDate { .. } | BuildOutcome::Built { .. } => {
+                        Built { vouches: true, ..Built::default() }
+                    }
+                    BuildOutcome::Failed { text, .. } => Built { problem: Some(text), ..Built::default() },
+                    BuildOutcome::Refused { modules } => {
                         Built { refused: modules.iter().map(|m| m.module.to_string()).collect(), ..Built::default() }
                     }
                     // Nobody waits for this.
-                    Outcome::Cancelled => Built::default(),
+                    BuildOutcome::Cancelled => Built::default(),
                 }
             }
             Err(e) => Built::failed(format_args!("error: {e}")),
@@ -255,8 +257,8 @@ impl Own {
             TargetError::NotModule { path: shown.to_owned(), why }
         })?;
         // One look at all that the text imports. What else may be wrong with them is for the barrier to say.
-        let looked = self.builder.ensure(text, Mode::Never, &|_| {}, &|| false);
-        if let Ok(Ensured { outcome: Outcome::Refused { modules }, .. }) = looked
+        let looked = self.builder.ensure(text, BuildPermission::Never, &|_| {}, &|| false);
+        if let Ok(Ensured { outcome: BuildOutcome::Refused { modules }, .. }) = looked
             && let Some(first) = modules.first()
         {
             return Err(TargetError::Stale {

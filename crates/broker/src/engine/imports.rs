@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
 use beam_lean::{ModuleName, imports_of, lean_text_hash, normalize_newlines};
+use beam_project::Project;
 use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport};
-use beam_toolchain::project::Project;
 
 use super::BuildPolicy;
 use super::authority::Authority;

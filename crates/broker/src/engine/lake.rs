@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_lean::imports_of;
+use beam_project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
-use beam_toolchain::project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
 use super::authority::Built;
@@ -76,10 +76,10 @@ impl Lake {
         }
     }
 
-    /// What a text imports and Lake would have to build. Blocking.
-    pub(crate) fn look(&self, path: &AbsPath, text: &str) -> Built {
+    /// What a text imports and Lake would have to build. Blocking, until `stopped` says so.
+    pub(crate) fn look(&self, path: &AbsPath, text: &str, stopped: &dyn Fn() -> bool) -> Built {
         let header = imports_of(text);
-        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK) {
+        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK, stopped) {
             Ok(NativeBuild::UpToDate) => Built { vouches: true, ..Built::default() },
             Ok(NativeBuild::Needed { modules, .. }) => {
                 // A Lake that does not say which means some of those that it was asked about.
