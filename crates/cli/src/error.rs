@@ -7,9 +7,8 @@ use beam_broker::daemon::lock::LockError;
 use beam_broker::daemon::serve::ServeError;
 use beam_broker::daemon::start::StartError;
 use beam_broker::daemon::{ClientError, ControlError};
-use beam_toolchain::admission::RegistryError;
-use beam_toolchain::embedded::InstallError;
 use beam_toolchain::root::RootError;
+use beam_toolchain::support::RegistryError;
 use beam_toolchain::{ExtensionError, ResolveError, StoreError};
 
 /// Why there is no answer. Nothing of this reaches stdout (C1).
@@ -53,8 +52,9 @@ pub enum CliError {
     #[error(transparent)]
     Extension(#[from] ExtensionError),
     /// The embedded toolchain was not installed.
+    #[cfg(feature = "embedded")]
     #[error(transparent)]
-    Install(#[from] InstallError),
+    Install(#[from] beam_embedded::InstallError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),

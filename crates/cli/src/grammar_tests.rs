@@ -337,7 +337,9 @@ fn arguments_of_the_mcp_server() {
     );
     check(
         "--lean-cmd=/opt/lean/bin/lean --self-check A.lean",
-        &expect![[r#"Mcp(McpArgs { lean_cmd: Some(Lean("/opt/lean/bin/lean")), goals: None, self_check: Some("A.lean"), version: false })"#]],
+        &expect![[
+            r#"Mcp(McpArgs { lean_cmd: Some(Lean("/opt/lean/bin/lean")), goals: None, self_check: Some("A.lean"), version: false })"#
+        ]],
     );
     let version = meaning(parse(split("--nope --version"), Tool::Mcp));
     assert!(version.contains("version: true"), "{version}");

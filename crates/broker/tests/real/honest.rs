@@ -85,8 +85,7 @@ impl Stage {
     /// What batch Lean says: severity, line (from 0) and text.
     fn batch(&self, text: &str) -> Vec<(String, u64, String)> {
         std::fs::write(self.file(), text).unwrap();
-        let done =
-            Command::new(&lean().0).args(["--json", FILE]).current_dir(self.project.root()).output().unwrap();
+        let done = Command::new(&lean().0).args(["--json", FILE]).current_dir(self.project.root()).output().unwrap();
         std::fs::remove_file(self.file()).unwrap();
         let said = String::from_utf8(done.stdout).unwrap();
         said.lines()
@@ -357,7 +356,10 @@ fn todo_lists_what_is_unfinished_in_any_range() {
         assert_eq!(starts(&todo), at(&["open"]), "{todo}");
         assert_eq!(todo["items"][0]["expectedType"], "List Nat");
         assert_eq!(todo["lineCount"], lines);
-        assert_eq!(todo["range"], json!({"start": {"line": 0, "character": 0}, "end": {"line": lines - 1, "character": 0}}));
+        assert_eq!(
+            todo["range"],
+            json!({"start": {"line": 0, "character": 0}, "end": {"line": lines - 1, "character": 0}})
+        );
         let todo = doc.todo(json!({"kinds": ["incomplete_proof"]})).await;
         assert_eq!(starts(&todo), at(&["split", "left", "skip"]), "{todo}");
         let todo = doc.todo(json!({"kinds": ["code_action"]})).await;
@@ -402,7 +404,8 @@ fn a_failure_says_where_it_was_and_gives_one_hint() {
                 None => says.to_owned(),
             };
             let said = answer["hint"]["text"].as_str().unwrap_or_default();
-            if answer["success"] != false || !placed || answer["hint"]["code"] != case["code"] || !said.contains(&says) {
+            if answer["success"] != false || !placed || answer["hint"]["code"] != case["code"] || !said.contains(&says)
+            {
                 wrong.push(format!("{case}\n    {answer}"));
             }
         }

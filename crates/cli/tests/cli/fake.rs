@@ -158,8 +158,7 @@ impl Fake {
             Op::Stats => self.stats(),
             Op::OpenDocs => Response::ok(json!({ "files": [] })),
             Op::Cancel => {
-                let token =
-                    self.0.state.lock().unwrap().by_id.get(text("cancelRequestId")).cloned();
+                let token = self.0.state.lock().unwrap().by_id.get(text("cancelRequestId")).cloned();
                 if let Some(token) = &token {
                     token.cancel();
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beam_base::AbsPath;
-use beam_toolchain::project;
+use beam_project as project;
 use serde::{Deserialize, Serialize};
 
 /// How Lake begins when a file's imports cannot be built.
