@@ -5,6 +5,20 @@ use beam_toolchain::{Entry, Store};
 use crate::context::Context;
 use crate::error::CliError;
 
+#[cfg(feature = "embedded")]
+pub use beam_embedded::InstallError;
+
+/// Why nothing was installed.
+#[cfg(not(feature = "embedded"))]
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// This program cannot.
+    #[error(
+        "this lean-beam was built without the installer of the embedded toolchain (cargo feature `embedded`); build it with that feature, or install Lean with elan"
+    )]
+    LeftOut,
+}
+
 /// Installs the embedded toolchain, or finds it installed.
 #[cfg(feature = "embedded")]
 pub fn install(ctx: &Context, store: &Store) -> Result<Entry, CliError> {
@@ -16,8 +30,5 @@ pub fn install(ctx: &Context, store: &Store) -> Result<Entry, CliError> {
 /// Says that this program cannot.
 #[cfg(not(feature = "embedded"))]
 pub fn install(_: &Context, _: &Store) -> Result<Entry, CliError> {
-    Err(CliError::Value(
-        "this lean-beam was built without the installer of the embedded toolchain (cargo feature `embedded`); build it with that feature, or install Lean with elan"
-            .to_owned(),
-    ))
+    Err(InstallError::LeftOut.into())
 }

@@ -52,9 +52,8 @@ pub enum CliError {
     #[error(transparent)]
     Extension(#[from] ExtensionError),
     /// The embedded toolchain was not installed.
-    #[cfg(feature = "embedded")]
     #[error(transparent)]
-    Install(#[from] beam_embedded::InstallError),
+    Install(#[from] crate::embedded::InstallError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),

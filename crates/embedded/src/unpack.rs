@@ -125,7 +125,7 @@ fn save_modules(stream: impl Read, library: &AbsPath) -> Result<usize, UnpackErr
             continue;
         };
         if entry.size() > MAX_MODULE {
-            return Err(UnpackError::Shape(format!("{} is too large", name)));
+            return Err(UnpackError::Shape(format!("{name} is too large")));
         }
         let to = library.join(rel);
         if let Some(parent) = to.parent() {
@@ -162,7 +162,7 @@ fn module_path(name: &Utf8Path) -> Result<Option<Utf8PathBuf>, UnpackError> {
     if rel.iter().all(|p| matches!(p, Utf8Component::Normal(_))) {
         Ok(Some(rel.iter().collect()))
     } else {
-        Err(UnpackError::Shape(format!("a file is named {}", name)))
+        Err(UnpackError::Shape(format!("a file is named {name}")))
     }
 }
 

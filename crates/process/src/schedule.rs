@@ -27,6 +27,10 @@ fn bounded(most: usize, memory: Option<u64>) -> usize {
     most.min(room).max(1)
 }
 
+/// Does one job, by its number. It must ask the question it is given often: whether to stop, because the caller says so or another job has
+/// halted all.
+pub type Work<'a, E> = dyn Fn(usize, &dyn Fn() -> bool) -> JobEnd<E> + Sync + 'a;
+
 /// How one job ended.
 #[derive(Debug)]
 pub enum JobEnd<E> {
@@ -80,7 +84,7 @@ impl Schedule {
         self,
         jobs: usize,
         stop: &(dyn Fn() -> bool + Sync),
-        work: &(dyn Fn(usize, &dyn Fn() -> bool) -> JobEnd<E> + Sync),
+        work: &Work<'_, E>,
     ) -> Result<(), Halted<E>> {
         let Self { needs, good, bad } = self;
         let progress = JobsDone { begun: BTreeSet::new(), good, bad, halted: None };
@@ -104,7 +108,7 @@ struct JobsDone<E> {
 struct Board<'a, E> {
     needs: Vec<Vec<usize>>,
     stop: &'a (dyn Fn() -> bool + Sync),
-    work: &'a (dyn Fn(usize, &dyn Fn() -> bool) -> JobEnd<E> + Sync),
+    work: &'a Work<'a, E>,
     progress: Mutex<JobsDone<E>>,
     changed: Condvar,
 }

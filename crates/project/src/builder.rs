@@ -186,10 +186,10 @@ impl Builder {
         for node in &plan.nodes {
             match &node.state {
                 NodeState::Fresh(messages) if mode == BuildPermission::Build => {
-                    reporter.replayed(&node.module.name, messages)
+                    reporter.replayed(&node.module.name, messages);
                 }
                 NodeState::Alien(olean) => {
-                    reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean))
+                    reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean));
                 }
                 NodeState::Gone => reporter.failed(&node.module, "Running", None, &gone(node)),
                 NodeState::Fresh(_) | NodeState::Kept | NodeState::Stale(_) => {}
@@ -236,7 +236,7 @@ impl Builder {
                 NodeState::Fresh(messages) => reporter.replayed(&node.module.name, messages),
                 NodeState::Kept => reporter.replayed(&node.module.name, &[]),
                 NodeState::Alien(olean) => {
-                    reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean))
+                    reporter.failed(&node.module, "Running", None, &self.alien(&node.module, olean));
                 }
                 NodeState::Gone => reporter.failed(&node.module, "Running", None, &gone(node)),
                 NodeState::Stale(_) => {}

@@ -387,10 +387,10 @@ impl Store {
         let prefix = format!("{key}.");
         for name in names(&tmp) {
             let path = tmp.join(&name);
-            if name.starts_with(&prefix) {
-                if let Err(error) = (self.delete)(&path) {
-                    tracing::warn!(%path, %error, "left behind for a later sweep");
-                }
+            if name.starts_with(&prefix)
+                && let Err(error) = (self.delete)(&path)
+            {
+                tracing::warn!(%path, %error, "left behind for a later sweep");
             }
         }
     }
