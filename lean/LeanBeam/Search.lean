@@ -192,7 +192,7 @@ private def misfit (name : Name) (text fragment : String) : Nat :=
   let last := lastComponent name
   if vs.contains text || vs.contains last then 0
   else if vs.any (·.isPrefixOf last) then 1
-  else if vs.any (fun v => contains text ("." ++ v) || contains text ("_" ++ v)) || contains text (otherCase fragment) then 2
+  else if vs.any fun v => v.isPrefixOf text || contains text ("." ++ v) || contains text ("_" ++ v) || v.front.isUpper && contains text v then 2
   else 3
 
 private def misfits (name : Name) (fragments : Array String) : Nat :=
@@ -385,7 +385,8 @@ private def Candidates.get! : Candidates → Nat → ConstantInfo
 /-- Case does not matter in this one: Lean's own fuzzy match (compiled) picks, and what it picks is looked at. -/
 private def anyCase (index : Index) (fragments : Array String) (longest : String) (stop : Stop) : EIO RequestError (Array Nat) := do
   let lower := fragments.map String.toLower
-  let others := fragments.filter (· != longest)
+  let others := lower.filter (· != longest.toLower)
+  let longest := longest.toLower
   let mut found := #[]
   let mut i := 0
   for line in index.text.splitOn "\n" do
