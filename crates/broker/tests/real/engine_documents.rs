@@ -1,13 +1,16 @@
 //! The barrier, unusual files, statistics, todo, navigation, dependencies.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use beam_wire::operation::OPERATIONS;
 use serde_json::{Value, json};
 
 use crate::support::expect::equal;
 use crate::support::lanes::{Lane, WORKSPACE};
-use crate::support::steps::{Outcome, PROOF, code, holds, probe, put, succeeds, sync};
+use crate::support::steps::{Outcome, PROOF, code, holds, probe, put, run_at, succeeds, sync};
 
 const MIXED: &str = "def a : Nat := \"x\"\n\ntheorem w : 1 = 1 := by\n  sorry\n\n#eval 1 + 1\n";
 
@@ -351,30 +354,76 @@ pub async fn a_probe_waits_only_for_the_prefix(lane: Arc<Lane>) -> Outcome {
 }
 
 /// X1: whatever is asked, sources stay as they are, byte for byte.
+/// Every `.lean` file below a folder: content and time of the last change.
+fn lean_files(dir: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, SystemTime)>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            lean_files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "lean") {
+            let modified = entry.metadata().and_then(|m| m.modified()).expect("its time");
+            out.insert(path.clone(), (std::fs::read(&path).expect("a file"), modified));
+        }
+    }
+}
+
+/// By no operation that is about a document, whether it succeeds or not.
 pub async fn no_lean_file_is_ever_written(lane: Arc<Lane>) -> Outcome {
-    let text = "theorem t : 1 = 1 := by\r\n  sorry -- ü😀";
-    let v = put(&lane, "A.lean", text).await?;
+    put(
+        &lane,
+        "A.lean",
+        "theorem t : 1 = 1 := by\r\n  sorry -- ü😀\r\n\r\nexample (h : 1 = 2) : True := by\r\n  trivial\r\n",
+    )
+    .await?;
     let state = || {
-        let path = lane.dir().join("A.lean");
-        (
-            std::fs::read(&path).expect("the file"),
-            std::fs::metadata(&path).and_then(|m| m.modified()).expect("its time"),
-        )
+        let mut files = BTreeMap::new();
+        lean_files(lane.dir().parent().expect("the root"), &mut files);
+        files
     };
     let before = state();
     let path = lane.path("A.lean");
-    probe(&lane, "A.lean", v, 1, 2, "rfl").await;
-    for request in [
-        json!({"op": "sync_file", "path": path}),
-        json!({"op": "todo", "path": path, "version": v, "line": 0, "character": 0, "endLine": 1, "endCharacter": 7}),
-        json!({"op": "goals", "path": path, "version": v, "line": 1, "character": 2}),
-        json!({"op": "refresh_file", "path": path}),
-        json!({"op": "close", "path": path}),
+    let refreshed = lane.ask(json!({"op": "refresh_file", "path": path}), None).await;
+    let v = refreshed["result"]["version"].as_u64().ok_or_else(|| refreshed.to_string())?;
+    let mut kept = run_at(&lane, "A.lean", v, 1, 2, "skip");
+    kept["storeHandle"] = true.into();
+    let handle = lane.ask(kept, None).await["result"]["handle"].clone();
+    let at = |op: &str| json!({"op": op, "path": path, "version": v, "line": 0, "character": 8});
+    let actions =
+        json!({"op": "todo", "path": path, "version": v, "line": 0, "character": 0, "endLine": 4, "endCharacter": 0});
+    let action = lane.ask(actions.clone(), None).await["result"]["items"]
+        .as_array()
+        .and_then(|items| items.iter().find_map(|item| item.get("codeAction").cloned()))
+        .unwrap_or_else(|| json!({}));
+    let mut seen = BTreeSet::from(["refresh_file".to_owned(), "run_at".to_owned()]);
+    for (request, succeeds) in [
+        (json!({"op": "ensure"}), true),
+        (json!({"op": "update_file", "path": path}), true),
+        (json!({"op": "sync_file", "path": path, "diagnosticScope": "all", "diagnosticsInResult": true}), true),
+        (actions, true),
+        (json!({"op": "goals", "path": path, "version": v, "line": 1, "character": 2}), true),
+        (json!({"op": "run_with", "path": path, "handle": handle, "text": "rfl"}), true),
+        (json!({"op": "release", "path": path, "handle": handle}), true),
+        (json!({"op": "code_action_resolve", "path": path, "version": v, "codeAction": action}), false),
+        (at("hover"), true),
+        (at("signature_help"), true),
+        (at("definition"), true),
+        (at("references"), true),
+        (json!({"op": "document_symbols", "path": path, "version": v}), true),
+        (json!({"op": "workspace_symbols", "query": "t"}), true),
+        (json!({"op": "save_olean", "path": path}), true),
+        (json!({"op": "close", "path": path, "saveArtifacts": true}), true),
+        (json!({"op": "close", "path": path}), true),
     ] {
+        let op = request["op"].as_str().unwrap_or_default().to_owned();
         let r = lane.ask(request, None).await;
-        equal("ok", &r["ok"], &json!(true)).map_err(|e| format!("{e}: {r}"))?;
+        if succeeds {
+            equal("ok", &r["ok"], &json!(true)).map_err(|e| format!("{op}: {e}: {r}"))?;
+        }
+        holds("the same bytes and time", state() == before, &json!(op))?;
+        seen.insert(op);
     }
-    holds("the same bytes and time", state() == before, &json!("A.lean"))
+    let about_documents = OPERATIONS.iter().filter(|spec| spec.backend).map(|spec| spec.name.to_owned());
+    equal("every operation", &json!(seen), &json!(about_documents.collect::<BTreeSet<_>>()))
 }
 
 /// `Top` imports `Low`, which is built. Definition leads from one to the other, references back, open or not.

@@ -136,15 +136,14 @@ async fn x2_a_failed_save_leaves_the_old_artifacts() {
     let ilean = p.artifact("App/Left.ilean");
     std::fs::remove_file(&ilean).unwrap();
     std::fs::create_dir(&ilean).unwrap();
-    let before = artifacts(&p);
+    let mut kept = artifacts(&p);
     let answer = p.save("App/Left.lean").await;
     assert_eq!(answer["ok"], false, "{answer}");
     let mut after = artifacts(&p);
     let trace = p.artifact("App/Left.trace").display().to_string();
-    let mut kept = before;
-    // It vouches for nothing now.
-    kept.remove(&trace);
-    after.remove(&trace);
+    // Whatever lies there now, it is not what vouched for the artifacts that were to be replaced.
+    let (old, new) = (kept.remove(&trace), after.remove(&trace));
+    assert!(old.is_some() && new != old, "the old trace is still there");
     assert_eq!(after, kept);
     std::fs::remove_dir(&ilean).unwrap();
 
