@@ -290,6 +290,11 @@ async fn incremental_diagnostics_add_up() {
     let (observer, mut observed) = beam_session::observer();
     let _pending = h.session.request(&path("A.lean"), spec("m"), Some(observer));
     heard(&mut fake, "m").await;
+    assert_eq!(taken(&mut observed).1, []);
+    let (present, mut observed_present) = beam_session::observer();
+    let _other = h.session.request(&path("A.lean"), spec("n"), Some(present.from_present()));
+    heard(&mut fake, "n").await;
+    assert_eq!(taken(&mut observed_present).1, [(1, json!([{"message": 1}, {"message": 2}]))]);
     for (version, more, n, all) in [
         (1, true, 3, json!([1, 2, 3])),
         (1, true, 4, json!([1, 2, 3, 4])),

@@ -88,7 +88,7 @@ impl Stage {
     async fn settle(&self, name: &str, version: u64) -> Vec<String> {
         let (observer, mut observed) = beam_session::observer();
         let spec = self.barrier(name, version).with_deadline(Deadline::after(Duration::from_secs(60)));
-        self.session.request(&self.file(name), spec, Some(observer)).await.unwrap();
+        self.session.request(&self.file(name), spec, Some(observer.from_present())).await.unwrap();
         let mut last = Vec::new();
         while let Some(observation) = observed.recv().await {
             if let Observation::Diagnostics(list) = observation {
