@@ -30,7 +30,11 @@ impl Document {
         let lines = SetupLines::new({
             let own = own.clone();
             // A document that was closed meanwhile shows nothing.
-            move |item| drop(own.upgrade().map(|own| own.send(ToDocument::SetupLine { round, item })))
+            move |item| {
+                if let Some(own) = own.upgrade() {
+                    drop(own.send(ToDocument::SetupLine { round, item }));
+                }
+            }
         });
         let work = setup.set_up(&self.path, text.clone(), lines);
         // A task of its own: this one never waits.
