@@ -9,4 +9,4 @@ pub mod text_hash;
 
 pub use header::{Header, Import, imports_of};
 pub use module_name::ModuleName;
-pub use text_hash::{lake_text_hash, lean_text_hash, normalize_newlines};
+pub use text_hash::{denormalize_newlines, lake_text_hash, lean_text_hash, normalize_newlines};

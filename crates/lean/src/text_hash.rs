@@ -9,16 +9,25 @@ const SEED: u64 = 11;
 const M: u64 = 0xc6a4_a793_5bd1_e995;
 const R: u32 = 47;
 
-/// Turns `\r\n` into `\n`, as Lean does with every text it opens; a lone `\r` stays.
+/// Turns `\r\n` into `\n`, once, as Lean does with every text it opens; a lone `\r` stays, and so does the first of `\r\r\n`.
+///
+/// Not idempotent, as Lean's is not: `\r\r\n` becomes `\r\n`, which Lean's parser refuses as an isolated carriage return. So a text is
+/// normalised where it is read, and nowhere else.
 #[must_use]
 pub fn normalize_newlines(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }
 
-/// Lean's `hash` of the text after [`normalize_newlines`].
+/// A text that [`normalize_newlines`] turns into this one: what a worker is sent, as it normalises whatever it is sent.
+#[must_use]
+pub fn denormalize_newlines(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\r\r\n")) } else { Cow::Borrowed(text) }
+}
+
+/// Lean's `hash` of a text as it stands; of a file's content, that is after [`normalize_newlines`].
 #[must_use]
 pub fn lean_text_hash(text: &str) -> u64 {
-    murmur64a(normalize_newlines(text).as_bytes(), SEED)
+    murmur64a(text.as_bytes(), SEED)
 }
 
 /// Lake's hash of a text whose [`lean_text_hash`] this is (`Lake.Hash.ofText`): that hash mixed into Lake's empty trace.
@@ -102,8 +111,25 @@ mod tests {
 
     #[test]
     fn line_ends_are_leans() {
-        assert_eq!(lean_text_hash("a\r\nb\r\n"), lean_text_hash("a\nb\n"));
-        assert_ne!(lean_text_hash("a\rb"), lean_text_hash("a\nb"));
+        for (read, lean) in [
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("a\r\r\nb", "a\r\nb"),
+            ("a\r\r\r\n", "a\r\r\n"),
+            ("a\n\r\n\r", "a\n\n\r"),
+            ("a\rb", "a\rb"),
+        ] {
+            assert_eq!(normalize_newlines(read), lean, "{read:?}");
+        }
         assert!(matches!(normalize_newlines("a\rb\n"), Cow::Borrowed(_)));
+        assert!(matches!(denormalize_newlines("a\rb\n"), Cow::Borrowed(_)));
+    }
+
+    proptest::proptest! {
+        /// Any text can be sent so that Lean has exactly this one.
+        #[test]
+        fn what_is_sent_is_what_lean_has(text in "[\r\na]{0,12}") {
+            let sent = denormalize_newlines(&text);
+            proptest::prop_assert_eq!(normalize_newlines(&sent), text.as_str());
+        }
     }
 }

@@ -120,6 +120,8 @@ pub enum ExitReason {
     SpawnFailed(String),
     /// It kept running text whose request was cancelled, and was replaced.
     RefusedCancel,
+    /// It went on elaborating a text that had been replaced, and was replaced itself.
+    AbandonedElaboration,
     /// It wrote something that is no message of the protocol, and was killed.
     Garbage(String),
     /// It did not read its input for too long, and was killed.
@@ -130,6 +132,17 @@ pub enum ExitReason {
     Killed,
 }
 
+impl ExitReason {
+    /// The cause in a few words, for an answer of the worker that follows.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::AbandonedElaboration => "an elaboration of an earlier text did not stop".to_owned(),
+            Self::RefusedCancel => "a cancelled request did not stop".to_owned(),
+            other => format!("the file's worker {other}"),
+        }
+    }
+}
+
 impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,6 +150,7 @@ impl fmt::Display for ExitReason {
             Self::StartFailed => f.write_str("ended before it was ready"),
             Self::SpawnFailed(why) => write!(f, "could not be started: {why}"),
             Self::RefusedCancel => f.write_str("ignored a cancellation and was replaced"),
+            Self::AbandonedElaboration => write!(f, "was replaced: {}", self.cause()),
             Self::Garbage(what) => write!(f, "broke the protocol and was killed: {what}"),
             Self::Unresponsive => f.write_str("stopped reading its input and was killed"),
             Self::Replaced => f.write_str("was replaced after a change of the file's header"),

@@ -33,6 +33,7 @@
 //! * **S6** a worker's lifecycle is one enum, changed in one function.
 //! * **S7** the whole process group of a worker dies with its owner; its last stderr lines are kept.
 
+mod abandoned;
 mod config;
 mod document;
 mod error;

@@ -6,6 +6,7 @@
 
 use beam_base::rpc::{self, RequestId};
 use beam_base::{AbsPath, uri};
+use beam_lean::denormalize_newlines;
 use serde_json::{Map, Value, json};
 
 use crate::config::{BuildMode, SessionConfig};
@@ -60,8 +61,9 @@ fn merge(into: &mut Value, over: &Map<String, Value>) {
     }
 }
 
-/// The body of `textDocument/didOpen`.
+/// The body of `textDocument/didOpen`. `text` is what Lean is to have; it normalises line ends of what it is sent.
 pub(crate) fn did_open(uri: &str, language_id: &str, version: u64, text: &str, build: BuildMode) -> Vec<u8> {
+    let text = denormalize_newlines(text);
     encode_notification(
         "textDocument/didOpen",
         &json!({
@@ -71,8 +73,9 @@ pub(crate) fn did_open(uri: &str, language_id: &str, version: u64, text: &str, b
     )
 }
 
-/// The body of a full-text `textDocument/didChange`.
+/// The body of a full-text `textDocument/didChange`; `text` as in [`did_open`].
 pub(crate) fn did_change(uri: &str, version: u64, text: &str) -> Vec<u8> {
+    let text = denormalize_newlines(text);
     encode_notification(
         "textDocument/didChange",
         &json!({

@@ -48,20 +48,20 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// `text` is the file's content as read; it is kept with `\n` line ends, as Lean sees it.
+    /// `text` is the file's content as read; it is kept as Lean sees it, with `\n` for `\r\n`. Positions are positions in that.
     #[must_use]
     pub fn new(seq: Seq, text: &str, mtime: Option<SystemTime>) -> Self {
         let text = normalize_newlines(text);
         Self { seq, hash: lean_text_hash(&text), text: text.into(), mtime }
     }
 
-    /// [`lean_text_hash`] of the text.
+    /// [`lean_text_hash`] of the text as Lean sees it.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The text with `\n` line ends.
+    /// The text as Lean sees it.
     #[must_use]
     pub fn text(&self) -> &Arc<str> {
         &self.text

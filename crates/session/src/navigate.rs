@@ -304,4 +304,23 @@ mod tests {
         assert_eq!(shown("_private.«external:file:///a.0.b».0.N.hid"), "N.hid");
         assert_eq!(shown("_private.A.B"), "A.B");
     }
+
+    /// A thread cannot be interrupted; it is told when nobody waits for it any more.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_search_stops_with_whoever_waits_for_it() {
+        let (begun, has_begun) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        let work = search(move |stop: &CancellationToken| {
+            begun.send(()).unwrap();
+            while !stop.is_cancelled() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+            Vec::<()>::new()
+        });
+        let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(work));
+        has_begun.await.unwrap();
+        drop(task);
+        has_ended.await.unwrap();
+    }
 }

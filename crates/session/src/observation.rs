@@ -136,6 +136,7 @@ struct Latest {
 pub struct Observer {
     latest: watch::Sender<Latest>,
     lines: mpsc::Sender<(u64, Value)>,
+    wants_present: bool,
 }
 
 /// The caller's end.
@@ -155,10 +156,23 @@ pub fn observer() -> (Observer, Observations) {
     let (latest, seen) = watch::channel(Latest::default());
     let (lines, read) = mpsc::channel(LINES);
     let observations = Observations { latest: seen, lines: read, taken: Latest::default(), paced_until: None };
-    (Observer { latest, lines }, observations)
+    (Observer { latest, lines, wants_present: false }, observations)
 }
 
 impl Observer {
+    /// Shows the diagnostics that are there already when the request is registered, too, and not only what is published after that.
+    #[must_use]
+    pub fn from_present(mut self) -> Self {
+        self.wants_present = true;
+        self
+    }
+
+    pub(crate) fn registered(&self, present: Option<&Published>) {
+        if let Some(published) = present.filter(|_| self.wants_present) {
+            self.published(published);
+        }
+    }
+
     // A caller that no longer looks still waits for its answer, so nobody minds who is listening.
 
     pub(crate) fn progress(&self, progress: Progress) {

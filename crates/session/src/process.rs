@@ -3,6 +3,7 @@
 //! S7: each worker leads its own process group (a native worker runs `lake`, which runs compilers), and the whole group is killed
 //! when its [`WorkerControl`] is dropped, whatever the reason: a panic, a runtime that shuts down, or an ordinary end.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
@@ -151,18 +152,29 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// `None` where the system does not tell.
+    /// Of a whole process. `None` where the system does not tell.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let mut usage = Self { ran: Duration::ZERO, waited: Duration::ZERO };
-        for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-            // A thread that has just ended is no loss.
-            let Ok(text) = std::fs::read_to_string(task.ok()?.path().join("schedstat")) else { continue };
-            let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
-            let (Some(Ok(ran)), Some(Ok(waited))) = (fields.next(), fields.next()) else { return None };
-            usage.ran += Duration::from_nanos(ran);
-            usage.waited += Duration::from_nanos(waited);
+        for (_, thread) in Self::of_threads(pid)? {
+            usage.ran += thread.ran;
+            usage.waited += thread.waited;
         }
         Some(usage)
+    }
+
+    /// Of each thread of a process, by its number. `None` where the system does not tell.
+    pub(crate) fn of_threads(pid: u32) -> Option<HashMap<u32, Self>> {
+        let mut threads = HashMap::new();
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+            let path = task.ok()?.path();
+            // A thread that has just ended is no loss.
+            let Ok(text) = std::fs::read_to_string(path.join("schedstat")) else { continue };
+            let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+            let (Some(Ok(ran)), Some(Ok(waited))) = (fields.next(), fields.next()) else { return None };
+            let id = path.file_name()?.to_str()?.parse().ok()?;
+            threads.insert(id, Self { ran: Duration::from_nanos(ran), waited: Duration::from_nanos(waited) });
+        }
+        Some(threads)
     }
 
     /// Since `then`, was it kept from running more than it ran, for at least `long`?

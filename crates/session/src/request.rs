@@ -87,7 +87,8 @@ pub struct Reply {
     pub progress: Option<Progress>,
     /// What the file's own code has written to this worker's output.
     pub stray_output: Option<StrayOutput>,
-    /// Why the worker before this one was replaced, if it was replaced for not stopping.
+    /// Why the document's worker before this one was lost or replaced, if it was for what it did: a crash, work that did not stop.
+    /// Its handles are gone. Told with every answer of this worker.
     pub replaced: Option<String>,
     /// What was found out about the worker's imports before it was started, where somebody looked.
     pub setup: Option<Arc<SetupReport>>,

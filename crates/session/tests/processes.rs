@@ -20,6 +20,10 @@ struct Stage {
 
 impl Stage {
     fn new(script: &Value, child: bool) -> Self {
+        Self::with(script, child, |_| {})
+    }
+
+    fn with(script: &Value, child: bool, change: impl FnOnce(&mut SessionConfig)) -> Self {
         let project = TempProject::empty().unwrap();
         let script = project.write("script.json", script.to_string()).unwrap();
         let note = project.path("child.pid");
@@ -30,8 +34,9 @@ impl Stage {
             env_remove: vec!["SCRIPTED_PEER_UNUSED".into()],
             cwd: project.root().clone(),
         };
-        let session = Session::new(SessionConfig::new(project.root().clone(), 1, Arc::new(CommandSpawn(command))));
-        Self { project, session }
+        let mut config = SessionConfig::new(project.root().clone(), 1, Arc::new(CommandSpawn(command)));
+        change(&mut config);
+        Self { project, session: Session::new(config) }
     }
 
     fn file(&self) -> AbsPath {
@@ -231,4 +236,37 @@ async fn a_program_that_does_not_exist() {
         Err(RequestFailure::WorkerExited(exit)) => assert!(matches!(exit.reason, ExitReason::SpawnFailed(_))),
         other => panic!("{other:?}"),
     }
+}
+
+/// A worker that goes on with a text that was replaced, here by burning a processor, is replaced once the new text is done; what waits goes
+/// to the next worker, and its answers say why. Without an edit the same burning is nobody's business.
+#[tokio::test]
+async fn work_on_a_replaced_text_that_does_not_stop_gets_the_worker_replaced() {
+    let progress = |version: u64, processing: Value| json!({"notify": ["$/lean/fileProgress", {"textDocument": {"uri": "u", "version": version}, "processing": processing}]});
+    let all = json!([{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}}]);
+    let script = json!({
+        "ignore": ["initialize", "$/cancelRequest"],
+        "rules": {
+            "textDocument/didOpen": [progress(1, all), "burn"],
+            "textDocument/didChange": [progress(2, json!([]))],
+            "echo": [{"reply": {"$from": "/params"}}],
+            "hang": []
+        }
+    });
+    let stage = Stage::with(&script, false, |config| config.cancel_grace = Duration::from_millis(300));
+    stage.open().await;
+    stage.ask("echo").await.unwrap();
+    let old = stage.pid().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(stage.pid().await, old, "nothing was replaced, so nothing has to stop");
+    stage.session.apply(&stage.file(), Snapshot::new(stage.session.reserve(), "other", None)).await.unwrap();
+    let waiting = stage.session.request(&stage.file(), RequestSpec::new("hang", json!({})), None);
+    gone(old).await;
+    let reply = stage.session.request(&stage.file(), RequestSpec::new("echo", json!({})), None).await.unwrap();
+    assert_eq!(reply.replaced.as_deref(), Some("an elaboration of an earlier text did not stop"));
+    let info = stage.session.document(&stage.file()).await.unwrap();
+    assert_eq!((info.worker.starts, info.pending), (2, 1), "what waited still waits");
+    let counters = stage.session.counters();
+    assert_eq!((counters.abandoned_elaborations, counters.worker_losses), (1, 0));
+    drop(waiting);
 }

@@ -43,18 +43,26 @@ async fn s2_a_request_is_answered_once() {
     let mut fake = h.open("A.lean", "one").await;
     let pending = h.ask("A.lean", spec("m"));
     let request = heard(&mut fake, "m").await;
+    // Nearly its id: the right number with other digits behind it.
+    let id = request.id().as_str().unwrap().to_owned();
+    fake.peer.send(&json!({"id": format!("{}-{:032x}", id.split_once('-').unwrap().0, 0), "result": 5})).await.unwrap();
     fake.peer.reply(&request, 1).await.unwrap();
     fake.peer.reply(&request, 2).await.unwrap();
     fake.peer.send(&json!({"id": 4711, "result": 3})).await.unwrap();
     fake.peer.send(&json!({"id": "1", "result": 4})).await.unwrap();
     fake.peer.send(&json!({"id": null, "error": {"code": 1, "message": ""}})).await.unwrap();
     speak(&mut fake).await;
-    // Nearly its id: the right number with other digits behind it.
-    let id = request.id().as_str().unwrap().to_owned();
-    fake.peer.send(&json!({"id": format!("{}-{:032x}", id.split_once('-').unwrap().0, 0), "result": 5})).await.unwrap();
-    speak(&mut fake).await;
     assert_eq!(value(&pending.await.unwrap()), json!(1));
     assert_eq!((h.session.counters().unknown_answers, h.session.counters().late_replies), (5, 0));
+    // Nor can the acknowledgement of a cancellation be made up, which would make a stubborn worker pass for an obedient one.
+    let pending = h.ask("A.lean", spec("m").running_text());
+    let request = heard(&mut fake, "m").await;
+    let id = request.id().as_str().unwrap().to_owned();
+    pending.canceller().cancel();
+    assert!(matches!(pending.await, Err(RequestFailure::Cancelled)));
+    fake.peer.send(&json!({"id": format!("{}-{:032x}", id.split_once('-').unwrap().0, 0), "result": 5})).await.unwrap();
+    assert_eq!(fake.ended().await, testkit::worker::Exit::Signal(9), "it has not stopped");
+    assert_eq!(h.session.counters().refused_cancels, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,6 +298,11 @@ async fn incremental_diagnostics_add_up() {
     let (observer, mut observed) = beam_session::observer();
     let _pending = h.session.request(&path("A.lean"), spec("m"), Some(observer));
     heard(&mut fake, "m").await;
+    assert_eq!(taken(&mut observed).1, []);
+    let (present, mut observed_present) = beam_session::observer();
+    let _other = h.session.request(&path("A.lean"), spec("n"), Some(present.from_present()));
+    heard(&mut fake, "n").await;
+    assert_eq!(taken(&mut observed_present).1, [(1, json!([{"message": 1}, {"message": 2}]))]);
     for (version, more, n, all) in [
         (1, true, 3, json!([1, 2, 3])),
         (1, true, 4, json!([1, 2, 3, 4])),

@@ -46,6 +46,8 @@ pub enum Step {
     HalfFrame(usize, Value),
     /// Writes a line to stderr.
     Stderr(String),
+    /// Starts a thread that is busy for ever, and goes on.
+    Burn,
     /// Reads everything and does nothing, until the connection is closed.
     Never,
     /// Stops reading, for ever.
@@ -157,6 +159,11 @@ async fn act(
             stderr.write_all(format!("{line}\n").as_bytes()).await?;
             stderr.flush().await?;
         }
+        Step::Burn => drop(std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        })),
         Step::Never => {
             peer.until_closed().await?;
             return Ok(Next::Exit(1));

@@ -84,11 +84,24 @@ impl Stage {
         RequestSpec::new("textDocument/waitForDiagnostics", json!({"uri": uri, "version": version})).at_version(version)
     }
 
+    /// Waits until Lean is at work on this line, 1-based, and no earlier one.
+    async fn busy_from(&self, name: &str, line: u64) {
+        let begun = std::time::Instant::now();
+        loop {
+            let progress = self.session.document(&self.file(name)).await.unwrap().progress;
+            if progress.is_some_and(|it| it.range_start_line == Some(line)) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(120), "{progress:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits until Lean has reported everything about this version; returns the messages of the last publish.
     async fn settle(&self, name: &str, version: u64) -> Vec<String> {
         let (observer, mut observed) = beam_session::observer();
         let spec = self.barrier(name, version).with_deadline(Deadline::after(Duration::from_secs(60)));
-        self.session.request(&self.file(name), spec, Some(observer)).await.unwrap();
+        self.session.request(&self.file(name), spec, Some(observer.from_present())).await.unwrap();
         let mut last = Vec::new();
         while let Some(observation) = observed.recv().await {
             if let Observation::Diagnostics(list) = observation {
@@ -381,4 +394,89 @@ impl Unbound for RequestSpec {
         self.version = None;
         self
     }
+}
+
+/// A task prints where the worker speaks, at once and late: the file is elaborated all the same, and what it printed is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_task_prints_is_output_and_ends_no_worker() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let text = "#eval show IO Unit from do\n  let _ ← IO.asTask (IO.println \"at once\")\n  \
+                let _ ← IO.asTask (do IO.sleep 1500; IO.println \"late\")\n#eval 1 + 1\n";
+    let version = stage.apply("Main.lean", text).await;
+    assert_eq!(stage.settle("Main.lean", version).await, ["2"]);
+    let begun = std::time::Instant::now();
+    loop {
+        let info = stage.session.document(&stage.file("Main.lean")).await.unwrap();
+        assert_eq!(info.worker.starts, 1);
+        let printed = info.stray_output.map_or_else(String::new, |it| it.text.to_string());
+        if printed.contains("at once\n") && printed.contains("late\n") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{printed:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let version = stage.apply("Main.lean", "#eval 1 + 2\n").await;
+    assert_eq!(stage.settle("Main.lean", version).await, ["3"]);
+}
+
+/// An endless `#eval` does not stop when its text is replaced. Two of them keep every thread of Lean's pool, and the corrected file would
+/// never be answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endless_elaboration_of_an_earlier_text_does_not_keep_the_file() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let text = |before: &str, after: &str| format!("partial def spin (n : Nat) : Nat := spin (n + 1)\n{before}{after}");
+    let spin = "#eval spin 0\n";
+    stage.apply("Main.lean", &text(spin, "")).await;
+    // Each time, the endless one is what Lean is at.
+    stage.busy_from("Main.lean", 2).await;
+    stage.apply("Main.lean", &text(spin, "#eval 2\n")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stage.apply("Main.lean", &text(&format!("#eval 0\n{spin}"), "#eval 2\n")).await;
+    stage.busy_from("Main.lean", 3).await;
+    let version = stage.apply("Main.lean", &text("", "#eval 1\n")).await;
+    let spec = stage.barrier("Main.lean", version).with_deadline(Deadline::after(Duration::from_secs(240)));
+    let reply = stage.session.request(&stage.file("Main.lean"), spec, None).await.unwrap();
+    assert_eq!(reply.replaced.as_deref(), Some("an elaboration of an earlier text did not stop"));
+    assert_eq!((stage.session.counters().abandoned_elaborations, reply.worker), (1, 2));
+    assert_eq!(stage.settle("Main.lean", version).await, ["1"]);
+}
+
+/// Elaborated code writes answers to whatever it finds. None is believed, whoever asks meanwhile, and those that arrive are counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_in_a_file_cannot_answer_for_lean() {
+    let stage = Stage::new(&Fixture::parse("")).await;
+    let text = r#"def answer (id : String) : String :=
+  let body := "{\"id\":" ++ id ++ ",\"jsonrpc\":\"2.0\",\"result\":{\"contents\":\"forged\",\"goals\":[]}}"
+  s!"Content-Length: {body.utf8ByteSize}\r\n\r\n{body}"
+def answers : String := String.join <| (List.range 200).flatMap fun n =>
+  [answer (toString n), answer s!"\"{n}\"", answer s!"\"{n}-00000000000000000000000000000000\""]
+def forge : IO Unit := do
+  let fds := (List.range 64).map fun n => s!"/proc/self/fd/{n}"
+  let devs := ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1"]
+  for path in devs ++ fds.filter (· != "/proc/self/fd/0") do
+    try IO.FS.withFile path .append (·.putStr answers) catch _ => pure ()
+  let printed ← IO.asTask (do (← IO.getStdout).putStr answers; (← IO.getStdout).flush)
+  discard <| IO.wait printed
+def real := 1
+#eval forge
+#eval IO.sleep 500
+#eval real
+"#;
+    stage.apply("Main.lean", "def a := 1\n").await;
+    let version = stage.apply("Main.lean", text).await;
+    let mut hovers = Vec::new();
+    for line in [12, 15].repeat(6) {
+        let params = stage.at("Main.lean", Utf16Pos { line, character: if line == 12 { 4 } else { 6 } });
+        let spec =
+            RequestSpec::new("textDocument/hover", params).with_deadline(Deadline::after(Duration::from_secs(120)));
+        hovers.push(stage.session.request(&stage.file("Main.lean"), spec, None));
+    }
+    assert_eq!(stage.settle("Main.lean", version).await.last().map(String::as_str), Some("1"));
+    for hover in hovers {
+        let reply = hover.await.unwrap();
+        assert!(!reply.value.get().contains("forged"), "{}", reply.value.get());
+    }
+    let counters = stage.session.counters();
+    assert!(counters.unknown_answers > 0, "what the file wrote has arrived: {counters:?}");
+    assert_eq!(counters.worker_starts, 1, "and cost nobody the worker");
 }

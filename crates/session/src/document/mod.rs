@@ -68,7 +68,7 @@ impl Document {
         self.begin();
         tell(opened, Applied { opened: true, ..self.mirror.applied(MirrorChange::Changed) });
         loop {
-            let wake_at = self.pending.next_wake();
+            let wake_at = self.next_wake();
             let wake = tokio::select! {
                 // Time first, so that a chatty worker cannot hold up a deadline; then callers, whose edits make what the worker
                 // has to say about the text before obsolete.
@@ -175,6 +175,11 @@ impl Document {
         match message {
             WorkerMessage::Progress { version, processing } if version.is_none_or(|v| v >= tracked) => {
                 let progress = Progress::advance(self.progress, &processing);
+                // Lean repeats itself; news is only what differs.
+                let place = |it: Progress| (it.done, it.range_start_line, it.range_end_line);
+                if self.progress.map(place) != Some(place(progress)) {
+                    self.heard_at = Instant::now();
+                }
                 self.progress = Some(progress);
                 self.show(|observer| observer.progress(progress));
             }

@@ -6,6 +6,7 @@ use beam_base::rpc::{RequestId, RpcError};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use crate::abandoned::{AbandonedWork, NewText};
 use crate::document::state::Document;
 use crate::error::{ExitReason, Modified, RequestFailure};
 use crate::lifecycle::Transition;
@@ -31,6 +32,7 @@ impl Document {
 
     pub(super) fn on_edit(&mut self) {
         let version = self.mirror.version;
+        self.note_abandoned_work();
         self.progress = None;
         // Before the new text, so that the worker sees the cancellations while it still has the requests.
         for (key, expected) in self.pending.version_bound() {
@@ -77,6 +79,10 @@ impl Document {
         if request.deadline.is_some_and(|at| at <= Instant::now()) {
             request.end(Err(RequestFailure::TimedOut));
             return;
+        }
+        if let Some(observer) = &request.observer {
+            let tracked = self.mirror.version;
+            observer.registered(self.published.as_ref().filter(|it| it.version() == tracked));
         }
         let no_worker = self.lifecycle.live().is_none() && self.preparing.is_none();
         if no_worker && !self.begin() {
@@ -125,15 +131,55 @@ impl Document {
         }
     }
 
+    /// Before an edit: if the worker is at the text that is about to be replaced, what it does now is to stop.
+    fn note_abandoned_work(&mut self) {
+        let (now, grace) = (Instant::now(), self.shared.config.cancel_grace);
+        self.heard_at = now;
+        if self.progress.is_some_and(|progress| !progress.done)
+            && let Some(threads) = self.lifecycle.pid().and_then(Usage::of_threads)
+        {
+            self.abandoned.note(now, &threads, grace);
+        }
+    }
+
+    /// Looks whether the worker still elaborates a text that was replaced; such a worker is replaced, too.
+    fn check_abandoned_work(&mut self, now: Instant) {
+        if self.abandoned.look_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let Some(threads) = self.lifecycle.pid().and_then(Usage::of_threads) else {
+            self.abandoned = AbandonedWork::default();
+            return;
+        };
+        let text = if self.progress.is_some_and(|progress| progress.done) {
+            NewText::Done(self.heard_at)
+        } else {
+            NewText::Unfinished(self.heard_at)
+        };
+        let grace = self.shared.config.cancel_grace;
+        if self.abandoned.is_stubborn(now, &threads, text, grace) {
+            let reason = ExitReason::AbandonedElaboration;
+            tracing::warn!(uri = %self.uri, "a file worker {reason}");
+            let _ = Tally::add(&self.shared.tally.abandoned_elaborations);
+            self.replaced = Some(reason.cause());
+            self.replace_worker(reason, None);
+        }
+    }
+
+    /// When [`Document::on_timer`] has something to do.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        self.pending.next_wake().into_iter().chain(self.abandoned.look_at()).min()
+    }
+
     pub(super) fn on_timer(&mut self) {
         let now = Instant::now();
         for key in self.pending.timed_out(now) {
             self.stop(key, RequestFailure::TimedOut);
         }
         let grace = self.shared.config.cancel_grace;
-        let usage = self.lifecycle.pid().and_then(Usage::of);
+        let pid = self.lifecycle.pid();
         // A worker that did not get to run cannot have refused: on a busy machine it is late, not stubborn.
-        let had_its_chance = |patience: Patience| match (usage, patience.usage) {
+        let had_its_chance = |patience: Patience| match (pid.and_then(Usage::of), patience.usage) {
             (Some(now), Some(then)) => !now.starved_since(then, grace / 2),
             _ => true,
         };
@@ -141,6 +187,7 @@ impl Document {
             let _ = Tally::add(&self.shared.tally.refused_cancels);
             self.lose(ExitReason::RefusedCancel, None);
         }
+        self.check_abandoned_work(now);
     }
 
     pub(super) fn on_answer(&mut self, id: Option<&RequestId>, outcome: Result<Box<RawValue>, RpcError>) {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::abandoned::AbandonedWork;
 use crate::document::state::{Document, Preparing, StrayTail};
 use crate::error::{ExitReason, RequestFailure};
 use crate::lifecycle::{Lifecycle, LiveWorker, Transition};
@@ -28,7 +30,11 @@ impl Document {
         let lines = SetupLines::new({
             let own = own.clone();
             // A document that was closed meanwhile shows nothing.
-            move |item| drop(own.upgrade().map(|own| own.send(ToDocument::SetupLine { round, item })))
+            move |item| {
+                if let Some(own) = own.upgrade() {
+                    drop(own.send(ToDocument::SetupLine { round, item }));
+                }
+            }
         });
         let work = setup.set_up(&self.path, text.clone(), lines);
         // A task of its own: this one never waits.
@@ -105,6 +111,8 @@ impl Document {
         self.starts += 1;
         // These were facts about the process before.
         self.progress = None;
+        self.heard_at = Instant::now();
+        self.abandoned = AbandonedWork::default();
         self.direct_imports.clear();
         self.import_closure.clear();
         self.index = ReferenceIndex::new(self.rename.clone());
@@ -123,7 +131,7 @@ impl Document {
     pub(super) fn on_exit(&mut self, status: EndStatus) {
         let edits = self.lifecycle.live().map_or(0, |live| live.edits);
         if status == HEADER_CHANGED && edits > 0 {
-            self.replace_worker();
+            self.replace_worker(ExitReason::Replaced, Some(HEADER_CHANGED));
             return;
         }
         let reason = match self.lifecycle {
@@ -133,17 +141,18 @@ impl Document {
         self.lose(reason, Some(status));
     }
 
-    /// The header changed: the current text goes to a fresh worker, and so does every request that may and still makes sense.
-    pub(super) fn replace_worker(&mut self) {
+    /// The current text goes to a fresh worker, and so does every request that may and still makes sense.
+    pub(super) fn replace_worker(&mut self, reason: ExitReason, status: Option<EndStatus>) {
         let Some((old, _)) = self.lifecycle.advance(Transition::Ended) else { return };
         let tail = old.worker.stderr_tail();
+        // Dropping one that is still there kills it.
         drop(old);
         let started = self.begin();
         let version = self.mirror.version;
         let lost = self.pending.take_lost(|it| started && it.resend && it.version.is_none_or(|v| v == version));
         let exit = match &self.last_exit {
             Some(exit) if !started => exit.clone(),
-            _ => self.exit(ExitReason::Replaced, Some(HEADER_CHANGED), tail),
+            _ => self.exit(reason, status, tail),
         };
         for request in lost {
             request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));

@@ -7,8 +7,10 @@ use beam_base::AbsPath;
 use beam_lean::ilean::Rename;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::abandoned::AbandonedWork;
 use crate::config::BuildMode;
 use crate::error::{ExitReason, RequestFailure, WorkerExit};
 use crate::info::{DocumentInfo, WorkerState, WorkerSummary};
@@ -58,10 +60,14 @@ pub(super) struct Document {
     pub(super) build_mode: BuildMode,
     pub(super) starts: u64,
     pub(super) last_exit: Option<WorkerExit>,
-    /// Why the worker before the present one was replaced, if it was for not stopping.
+    /// Why the worker before the present one was lost or replaced, unless somebody asked for it.
     pub(super) replaced: Option<String>,
     pub(super) pending: RequestTable,
     pub(super) progress: Option<Progress>,
+    /// When that was last heard of, or became expected: since the edit, or the start.
+    pub(super) heard_at: Instant,
+    /// Elaboration of texts that were replaced.
+    pub(super) abandoned: AbandonedWork,
     /// The latest diagnostics, for the increments to come.
     pub(super) published: Option<Published>,
     pub(super) stray: StrayTail,
@@ -122,6 +128,8 @@ impl Document {
             replaced: None,
             pending: RequestTable::default(),
             progress: None,
+            heard_at: Instant::now(),
+            abandoned: AbandonedWork::default(),
             published: None,
             stray: StrayTail::default(),
             direct_imports: Vec::new(),
@@ -146,6 +154,9 @@ impl Document {
         live.worker.kill();
         tracing::warn!(uri = %self.uri, reason = %exit, "a file worker was lost");
         let _ = Tally::add(&self.shared.tally.worker_losses);
+        if exit.reason != ExitReason::Killed {
+            self.replaced = Some(exit.reason.cause());
+        }
         self.last_exit = Some(exit.clone());
         for request in self.pending.take_lost(|_| false) {
             request.end(Err(RequestFailure::WorkerExited(Box::new(exit.clone()))));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use beam_base::Deadline;
 use beam_session::{ExitReason, Modified, Observation, RequestFailure, WorkerState};
+use serde_json::Value;
 use testkit::Fixture;
 
 use crate::stage::{BASICS, LONG, Stage, resident, runs, slow, until};
@@ -151,4 +152,48 @@ async fn diagnostics_come_while_work_goes_on() {
     assert_eq!(seen.await, Ok(true));
     assert!(!stage.info("Main.lean").await.progress.unwrap().done);
     drop(pending);
+}
+
+/// What Lean says of a file with unusual line ends, by itself and through a session: the same, at the same places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn line_ends_are_judged_as_by_lean_alone() {
+    let stage = Stage::new();
+    for (n, text) in [
+        "prelude\r\naxiom A : Type\r\n#check B\r\n",
+        "prelude\naxiom A : Type\r\r\n#check A\n#check B\n",
+        "prelude\n\r\r\r\n\r\n#check B\n",
+        "prelude\naxiom A\r : Type\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("M{n}.lean");
+        stage.project.write(&name, text).unwrap();
+        let alone = std::process::Command::new(testkit::native::lean())
+            .args(["--json", &name])
+            .current_dir(stage.project.root())
+            .output()
+            .unwrap();
+        let mut batch: Vec<(u64, u64, String)> = String::from_utf8(alone.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .map(|it| {
+                let number = |of: &str| it["pos"][of].as_u64().unwrap();
+                (number("line") - 1, number("column"), it["data"].as_str().unwrap().trim_end().to_owned())
+            })
+            .collect();
+        batch.sort();
+        assert!(!batch.is_empty());
+        // As opened, and as edited.
+        for before in [None, Some("prelude\n")] {
+            if let Some(before) = before {
+                stage.apply(&name, before).await;
+            }
+            let version = stage.apply(&name, text).await;
+            let mut ours = stage.settled(&name, version).await;
+            ours.sort();
+            assert_eq!(ours, batch, "{text:?}");
+        }
+    }
 }

@@ -131,8 +131,16 @@ impl Stage {
 
     /// Waits until Lean has reported everything about this version; the messages of the last publish.
     pub async fn settle(&self, name: &str, version: u64) -> Vec<String> {
+        self.settled(name, version).await.into_iter().map(|(_, _, message)| message).collect()
+    }
+
+    /// The same, with line and character.
+    pub async fn settled(&self, name: &str, version: u64) -> Vec<(u64, u64, String)> {
         let (observer, mut observed) = beam_session::observer();
-        self.session.request(&self.file(name), self.barrier(name, version), Some(observer)).await.unwrap();
+        self.session
+            .request(&self.file(name), self.barrier(name, version), Some(observer.from_present()))
+            .await
+            .unwrap();
         let mut last = Vec::new();
         while let Some(observation) = observed.recv().await {
             if let Observation::Diagnostics(list) = observation {
@@ -140,7 +148,9 @@ impl Stage {
                 last = list.items().unwrap();
             }
         }
-        last.iter().map(|item| item["message"].as_str().unwrap().trim_end().to_owned()).collect()
+        let place = |item: &Value, of: &str| item["range"]["start"][of].as_u64().unwrap();
+        let said = |item: &Value| item["message"].as_str().unwrap().trim_end().to_owned();
+        last.iter().map(|item| (place(item, "line"), place(item, "character"), said(item))).collect()
     }
 
     pub async fn info(&self, name: &str) -> DocumentInfo {

@@ -17,25 +17,25 @@ type Answered = Result<(Answer, Option<Progress>), EngineError>;
 
 /// `hover`.
 pub(super) async fn hover(workspace: &Workspace, op: &Hover, events: mpsc::Sender<Event>) -> Answered {
-    let place = Place::of(&op.path, op.version, op.line, op.character);
+    let place = DocumentPosition::of(&op.path, op.version, op.line, op.character);
     at(workspace, place, "textDocument/hover", json!({}), events).await
 }
 
 /// `signature_help`.
 pub(super) async fn signature_help(workspace: &Workspace, op: &SignatureHelp, events: mpsc::Sender<Event>) -> Answered {
-    let place = Place::of(&op.path, op.version, op.line, op.character);
+    let place = DocumentPosition::of(&op.path, op.version, op.line, op.character);
     at(workspace, place, "textDocument/signatureHelp", json!({}), events).await
 }
 
 /// `definition`.
 pub(super) async fn definition(workspace: &Workspace, op: &Definition, events: mpsc::Sender<Event>) -> Answered {
-    let place = Place::of(&op.path, op.version, op.line, op.character);
+    let place = DocumentPosition::of(&op.path, op.version, op.line, op.character);
     at(workspace, place, "textDocument/definition", json!({}), events).await
 }
 
 /// `references`.
 pub(super) async fn references(workspace: &Workspace, op: &References, events: mpsc::Sender<Event>) -> Answered {
-    let place = Place::of(&op.path, op.version, op.line, op.character);
+    let place = DocumentPosition::of(&op.path, op.version, op.line, op.character);
     let params = json!({ "context": { "includeDeclaration": op.include_declaration.unwrap_or(true) } });
     at(workspace, place, "textDocument/references", params, events).await
 }
@@ -58,13 +58,13 @@ pub(super) async fn workspace_symbols(workspace: &Workspace, op: &WorkspaceSymbo
 }
 
 /// A position in a version of a document.
-struct Place<'a> {
+struct DocumentPosition<'a> {
     path: &'a str,
     version: u64,
     position: Utf16Pos,
 }
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPosition<'a> {
     fn of(path: &'a str, version: u64, line: u32, character: u32) -> Self {
         Self { path, version, position: Utf16Pos { line, character } }
     }
@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
 /// A request about a position; `params` is an object with what it takes beyond that.
 async fn at(
     workspace: &Workspace,
-    place: Place<'_>,
+    place: DocumentPosition<'_>,
     method: &'static str,
     mut params: Value,
     events: mpsc::Sender<Event>,

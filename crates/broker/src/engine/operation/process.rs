@@ -1,5 +1,7 @@
 //! Operations that are neither cancellable nor counted: about the process, or about all workspaces.
 
+use std::sync::Arc;
+
 use beam_wire::control::{Cancelled, ShutdownAnswer};
 use beam_wire::stats::Reset;
 use beam_wire::workspace::{WorkspaceRow, Workspaces};
@@ -8,6 +10,7 @@ use beam_wire::{Answer, Operation, Request};
 use super::statistics;
 use crate::engine::core::EngineCore;
 use crate::engine::error::{Defect, EngineError};
+use crate::engine::workspace::Workspace;
 
 /// Runs one.
 pub(in crate::engine) async fn run(core: &EngineCore, request: &Request) -> Result<Answer, EngineError> {
@@ -33,7 +36,7 @@ pub(in crate::engine) async fn run(core: &EngineCore, request: &Request) -> Resu
 }
 
 fn list(core: &EngineCore) -> Workspaces {
-    let row = |w: &std::sync::Arc<crate::engine::workspace::Workspace>| WorkspaceRow {
+    let row = |w: &Arc<Workspace>| WorkspaceRow {
         workspace_id: w.id().to_owned(),
         root: w.root().to_string(),
         lean_active: w.running().is_some(),
