@@ -32,13 +32,17 @@ struct Beam {
 
 impl Beam {
     fn start() -> Self {
+        Self::start_with(Options::default())
+    }
+
+    fn start_with(options: Options) -> Self {
         let _installed = shared_embedded_for_tests(&Qualifier);
         let dir = tempfile::Builder::new().prefix("beam-mcp-").tempdir().unwrap();
         let root = AbsPath::canonical(dir.path()).unwrap();
         std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
         let mut settings = EngineSettings::new(shared_env());
         settings.choice = Choice::Embedded;
-        Self { client: Client::start(Engine::empty(settings), Options::default()), root, calls: 0, _dir: dir }
+        Self { client: Client::start(Engine::empty(settings), options), root, calls: 0, _dir: dir }
     }
 
     fn write(&self, file: &str, text: &str) {

@@ -52,27 +52,30 @@ impl Costs {
     }
 }
 
-/// What a client reads before its first call.
-async fn once_per_session(beam: &mut Beam) {
+/// What a client reads before its first call; and whether it may choose the form of goals.
+async fn once_per_session(beam: &mut Beam) -> bool {
     let mut costs = Costs::default();
     let discovered = beam.client.ask(&client::modern("d", "server/discover", json!({}), json!({}))).await;
     costs.add("instructions", discovered["result"]["instructions"].as_str().unwrap().len());
     let listed = beam.client.ask(&client::modern("l", "tools/list", json!({}), json!({}))).await;
-    costs.add("tools/list", listed["result"]["tools"].to_string().len());
+    let tools = &listed["result"]["tools"];
+    costs.add("tools/list", tools.to_string().len());
     costs.print("once per session");
     assert!(costs.0["tools/list"].1 < 24_000);
+    let run_at = tools.as_array().unwrap().iter().find(|t| t["name"] == "lean_run_at").unwrap();
+    run_at["inputSchema"]["properties"].get("goals").is_some()
 }
 
 fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(4)
 }
 
-#[tokio::test]
-async fn what_the_answers_cost() {
-    let mut beam = Beam::start();
-    once_per_session(&mut beam).await;
+/// The tour, then the failing probes.
+async fn script(beam: &mut Beam) -> Costs {
     let mut costs = Costs::default();
     let root = beam.root.to_string();
+    // The folder's name has another length in each run.
+    let bytes = |answer: &Value| answer.to_string().replace(&root, "/work/demo").len();
     let mut handle = Value::Null;
     for (info, text) in blocks() {
         let text = text.replace("/work/demo", &root);
@@ -81,8 +84,7 @@ async fn what_the_answers_cost() {
             "json call" => {
                 let (tool, arguments) = next_call(&text, &handle);
                 let (answer, _) = beam.call(&tool, arguments).await;
-                // The folder's name has another length in each run.
-                costs.add(&tool, answer.to_string().replace(&root, "/work/demo").len());
+                costs.add(&tool, bytes(&answer));
                 if answer["next_handle"].is_object() {
                     handle = answer["next_handle"].clone();
                 }
@@ -96,10 +98,29 @@ async fn what_the_answers_cost() {
         let probe = json!({ "path": "Probe.lean", "version": 1, "line": 4, "character": 4, "text": text });
         let answer = beam.lean("lean_run_at", probe).await;
         assert_eq!(answer["success"], false, "{text}: {answer}");
-        costs.add("lean_run_at, failing", answer.to_string().replace(&root, "/work/demo").len());
+        costs.add("lean_run_at, failing", bytes(&answer));
     }
+    costs
+}
+
+#[tokio::test]
+async fn what_the_answers_cost() {
+    let mut beam = Beam::start();
+    let chooses = once_per_session(&mut beam).await;
+    let json = script(&mut beam).await;
     beam.end().await;
+    json.print("tour and ten failing probes, default");
     // A failed probe tells its messages and one state: ten of them are not allowed to become dearer unnoticed.
-    assert!(costs.0["lean_run_at, failing"].1 <= 6_500, "{}", costs.0["lean_run_at, failing"].1);
-    costs.print("tour and ten failing probes, default");
+    let failing = json.0["lean_run_at, failing"].1;
+    assert!(failing <= 6_500, "{failing} bytes");
+    if chooses {
+        let mut options = Options::default();
+        options.set_goals("--goals", "text").unwrap();
+        let mut beam = Beam::start_with(options);
+        let text = script(&mut beam).await;
+        beam.end().await;
+        text.print("the same with --goals text");
+        let cheaper = text.0["lean_run_at, failing"].1;
+        assert!(cheaper < failing, "{cheaper} bytes as text, {failing} as JSON");
+    }
 }
