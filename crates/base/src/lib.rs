@@ -1,4 +1,5 @@
-//! Ground that every other crate stands on: absolute paths, text positions, JSON-RPC envelopes, framings, cancellation.
+//! Ground that every other crate stands on: absolute paths, guarded files, text positions, JSON-RPC envelopes, framings,
+//! cancellation.
 //!
 //! Must never know a domain word: nothing here has heard of proofs, toolchains or workspaces.
 //!
@@ -6,10 +7,12 @@
 //! * **B1** an [`AbsPath`] is absolute from construction.
 //! * **B2** UTF-16, byte and display positions are different types and are converted in [`pos`] only.
 //! * **B3** framing never panics on any input and never buffers more than its cap.
+//! * **B5** [`guarded`] opens nothing but regular files, never waits for one, and below a control folder follows no link.
 //! * **B4** request ids round-trip exactly as spelled; `1` is not `"1"`.
 
 pub mod cancel;
 pub mod frame;
+pub mod guarded;
 pub mod path;
 pub mod pos;
 pub mod random;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beam_broker::daemon::client::{self, ClientError, Connection, Endpoint};
+use beam_broker::daemon::client::{self, ClientError, Connection, Endpoint, Watch};
 use beam_wire::control::Cancel;
 use beam_wire::stream::Event;
 use beam_wire::{Request, Response, StreamMessage};
@@ -26,6 +26,8 @@ pub struct Question<'a> {
     pub what: &'a str,
     /// Set for commands that wait: they show what happens, and an interrupt cancels this id.
     pub cancel_id: Option<&'a str>,
+    /// Who is told when the daemon does not respond.
+    pub watch: Watch,
     /// The streams.
     pub ui: &'a Ui,
 }
@@ -41,7 +43,8 @@ pub enum Failed {
 
 /// Asks, and waits for the answer.
 pub async fn ask(question: Question<'_>) -> Result<Response, Failed> {
-    let mut connection = Connection::open(question.endpoint).await.map_err(Failed::Client)?;
+    let mut connection =
+        Connection::open_watched(question.endpoint, question.watch.clone()).await.map_err(Failed::Client)?;
     match question.cancel_id {
         None => {
             connection.send(&question.body).await;

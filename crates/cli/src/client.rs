@@ -48,7 +48,8 @@ enum Failed {
 }
 
 async fn exchange(ctx: &Context, stream: bool, endpoint: &Endpoint, body: &[u8]) -> Result<Response, Failed> {
-    let mut connection = Connection::open(endpoint).await.map_err(Failed::Client)?;
+    let watch = connect::watch(ctx).map_err(Failed::Local)?;
+    let mut connection = Connection::open_watched(endpoint, watch).await.map_err(Failed::Client)?;
     connection.send(body).await;
     loop {
         let message = connection.next().await.map_err(Failed::Client)?;

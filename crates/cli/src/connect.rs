@@ -1,10 +1,14 @@
 //! Getting at the daemon: the running one, a new one, or a clear word that there is none.
 
+use std::time::Duration;
+
 use beam_base::AbsPath;
 use beam_broker::EngineConfig;
-use beam_broker::daemon::incident::{self, Kind};
+use beam_broker::daemon::client::Watch;
+use beam_broker::daemon::incident::{self, IncidentKind};
 use beam_broker::daemon::lease::Lease;
-use beam_broker::daemon::start::{self, Found, Probe};
+use beam_broker::daemon::probe::{self, Probe};
+use beam_broker::daemon::start::{self, Found};
 use beam_broker::daemon::{ClientError, Control, Registry, Service};
 use beam_broker::qualify::Qualifier;
 use beam_toolchain::{Choice, HostEnv, Progress, Store};
@@ -59,6 +63,24 @@ pub fn runtime() -> Result<Runtime, CliError> {
         .map_err(|source| CliError::System { what: "cannot start", source })
 }
 
+/// `BEAM_SILENCE_MS`: after how many milliseconds of silence a line on stderr says that the daemon does not respond.
+pub fn watch(ctx: &Context) -> Result<Watch, CliError> {
+    let after = match ctx.env.var_os("BEAM_SILENCE_MS") {
+        None => Watch::AFTER,
+        Some(text) => match text.to_str().and_then(|t| t.trim().parse::<u64>().ok()).filter(|ms| *ms > 0) {
+            Some(ms) => Duration::from_millis(ms),
+            None => {
+                return Err(CliError::Value(format!(
+                    "BEAM_SILENCE_MS must be a whole number of milliseconds above 0, not {:?}",
+                    text.display().to_string()
+                )));
+            }
+        },
+    };
+    let ui = ctx.ui.clone();
+    Ok(Watch::new(after, move |silence| ui.say(&silence.to_string())))
+}
+
 /// A daemon of ours to talk to, and our lease on it.
 #[derive(Debug)]
 pub struct Connected {
@@ -82,10 +104,11 @@ pub fn connect<B: Backstage>(
     let control = ctx.control(root);
     let wanted = ctx.wanted(root)?;
     let limit = ctx.lock_limit()?;
+    let watch = watch(ctx)?;
     // Errors of the control directory are told by `obtain`, if a daemon has to be started at all.
     let _told_below = control.create();
     let lease = Lease::take(&control, hold).ok();
-    if let Some(registry) = runtime.block_on(start::reuse(&control, &wanted)) {
+    if let Some(registry) = runtime.block_on(start::reuse(&control, &wanted, &watch))? {
         note_differences(ctx, &registry);
         return Ok(Connected { registry, started: false, lease });
     }
@@ -94,7 +117,7 @@ pub fn connect<B: Backstage>(
         backstage.prepare(root, &ctx.env, &ctx.choice(), &Drawn::new(&ctx.ui))?;
     }
     ctx.ui.say_progress(|| format!("starting the daemon for {root}"));
-    let Found { registry, started } = runtime.block_on(start::obtain(&control, &wanted, limit))?;
+    let Found { registry, started } = runtime.block_on(start::obtain(&control, &wanted, limit, &watch))?;
     if started.is_none() {
         note_differences(ctx, &registry);
     }
@@ -117,8 +140,12 @@ fn note_differences(ctx: &Context, registry: &Registry) {
 }
 
 /// The running daemon, for commands that never start one.
-pub fn existing(control: &Control, runtime: &Runtime) -> Result<Registry, CliError> {
-    let stale = match runtime.block_on(start::probe(control)) {
+pub fn existing(ctx: &Context, control: &Control, runtime: &Runtime) -> Result<Registry, CliError> {
+    let stale = match runtime.block_on(probe::probe_with(control, &watch(ctx)?)) {
+        // Busy is not dead: its entry stays, and the error says what is the matter.
+        Probe::Unresponsive(registry, error) => {
+            return Err(CliError::Start(start::unresponsive(registry, error)));
+        }
         Probe::Live(registry) => return Ok(registry),
         Probe::Stale(registry) => Some(registry),
         Probe::Absent => None,
@@ -126,7 +153,7 @@ pub fn existing(control: &Control, runtime: &Runtime) -> Result<Registry, CliErr
     let root = control.root().to_string();
     // Recorded before the entry is taken away: the record holds it. A project that never had a control directory gets none.
     let facts = if control.dir().is_dir() {
-        incident::record(control, Kind::NoLiveDaemon, "no daemon answers for this root", stale.as_ref())
+        incident::record(control, IncidentKind::NoLiveDaemon, "no daemon answers for this root", stale.as_ref())
     } else {
         Vec::new()
     };
@@ -140,7 +167,7 @@ pub fn existing(control: &Control, runtime: &Runtime) -> Result<Registry, CliErr
 #[must_use]
 pub fn lost(control: &Control, registry: &Registry, error: ClientError) -> CliError {
     let facts = if error.is_lost() {
-        incident::record(control, Kind::ConnectionClosed, &error.to_string(), Some(registry))
+        incident::record(control, IncidentKind::ConnectionClosed, &error.to_string(), Some(registry))
     } else {
         Vec::new()
     };

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use beam_base::AbsPath;
@@ -16,8 +18,83 @@ use crate::connect::Backstage;
 use crate::context::{Context, IDLE_SECONDS, VERSION};
 use crate::error::{CliError, Ending};
 
+/// Longest start, unless `BEAM_DAEMON_START_TIMEOUT_MS` says otherwise. Less than the starter waits, so that it hears why.
+const START: Duration = Duration::from_secs(20);
+/// Longest cause that is told, in bytes; a pipe takes that much at once.
+const CAUSE: usize = 2000;
+
 /// Serves until there is a reason to stop.
+///
+/// The daemon holds the control lock until it is ready. A start that fails or hangs, whatever the reason, ends the process and with it
+/// the lock, and says why on the starter's pipe: a log may be what cannot be written.
 pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Result<Ending, CliError> {
+    let start = Start::begin(ctx)?;
+    serve(ctx, backstage, args, &start).inspect_err(|e| drop(start.fail(&e.to_string())))
+}
+
+/// How far the start has come. There is one way out of `Starting`, taken once.
+struct Start(Arc<AtomicU8>);
+
+const STARTING: u8 = 0;
+const READY: u8 = 1;
+const FAILED: u8 = 2;
+
+impl Start {
+    fn begin(ctx: &Context) -> Result<Self, CliError> {
+        let state = Arc::new(AtomicU8::new(STARTING));
+        let (of_panics, of_deadline) = (Self(Arc::clone(&state)), Self(Arc::clone(&state)));
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            of_panics.fail(&info.to_string());
+            before(info);
+        }));
+        let limit = ctx.env.var("BEAM_DAEMON_START_TIMEOUT_MS").and_then(|t| t.trim().parse().ok());
+        let limit = limit.map_or(START, Duration::from_millis);
+        let watched = std::thread::Builder::new().name("beam-start".to_owned()).spawn(move || {
+            std::thread::sleep(limit);
+            if of_deadline.fail(&format!("it was not ready within {} ms", limit.as_millis())) {
+                // Whatever hangs, hangs on: only the end of the process lets go of the lock.
+                std::process::exit(1);
+            }
+        });
+        let start = Self(state);
+        match watched {
+            Ok(_detached) => Ok(start),
+            Err(source) => {
+                let error = CliError::System { what: "cannot start a thread", source };
+                start.fail(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn leave(&self, to: u8) -> bool {
+        self.0.compare_exchange(STARTING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn ready(&self) {
+        if !self.leave(READY) {
+            // The deadline has told the starter that there is no daemon, and ends this process.
+            std::process::exit(1);
+        }
+    }
+
+    /// Says why, in one line; true if the start had not come to an end yet.
+    fn fail(&self, why: &str) -> bool {
+        if !self.leave(FAILED) {
+            return false;
+        }
+        let mut line = why.lines().map(str::trim).collect::<Vec<_>>().join(" / ");
+        while line.len() > CAUSE {
+            line.pop();
+        }
+        // Past the buffer of `stdout`, whose lock may be what hangs.
+        let _nobody_waits = rustix::io::write(rustix::stdio::stdout(), format!("{}{line}\n", start::FAILED).as_bytes());
+        true
+    }
+}
+
+fn serve<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs, start: &Start) -> Result<Ending, CliError> {
     // Fails when we lead a process group already, as when started by hand from a shell: then the terminal is the user's wish.
     let _by_hand = rustix::process::setsid();
     logging(ctx);
@@ -70,7 +147,11 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Res
         .map_err(|source| CliError::System { what: "cannot start", source })?;
     let why = runtime.block_on(async {
         let service = backstage.service(engine);
-        serve::serve(config, service, ready).await
+        serve::serve(config, service, |registry| {
+            start.ready();
+            ready(registry);
+        })
+        .await
     })?;
     tracing::info!(?why, "ended");
     // Blocking work that nobody waits for any more must not keep the process.

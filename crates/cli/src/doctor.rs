@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_broker::daemon::incident;
-use beam_broker::daemon::start::{self, Probe};
+use beam_broker::daemon::probe::{self, Probe};
+use beam_broker::daemon::start;
 use beam_broker::daemon::{Control, Registry, client};
 use beam_toolchain::extension::{self, Verdict};
 use beam_toolchain::support::{Registries, Support};
@@ -144,8 +145,15 @@ fn found(found: &ToolchainOrigin) -> String {
 fn daemon(ctx: &Context, control: &Control, report: &mut Report) -> Result<(), CliError> {
     report.line("control directory", control.dir());
     report.line("registry", control.registry_path());
-    match connect::runtime()?.block_on(start::probe(control)) {
+    if let Err(refused) = Registry::look(control) {
+        report.line("registry problem", refused);
+    }
+    match connect::runtime()?.block_on(probe::probe_with(control, &connect::watch(ctx)?)) {
         Probe::Live(registry) => live(ctx, control, &registry, report)?,
+        Probe::Unresponsive(registry, error) => {
+            report.line("daemon status", format!("not responding: {error}"));
+            report.line("daemon pid", registry.pid);
+        }
         Probe::Stale(_) => report.line("daemon status", "stale"),
         Probe::Absent => report.line("daemon status", "absent"),
     }

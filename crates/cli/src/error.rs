@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use beam_broker::daemon::lock::LockError;
 use beam_broker::daemon::serve::ServeError;
 use beam_broker::daemon::start::StartError;
+use beam_broker::daemon::stop::StopError;
 use beam_broker::daemon::{ClientError, ControlError};
 use beam_toolchain::root::RootError;
 use beam_toolchain::support::RegistryError;
@@ -45,6 +46,9 @@ pub enum CliError {
     /// The control lock.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A daemon that could not be stopped.
+    #[error(transparent)]
+    Stop(#[from] StopError),
     /// No Lean.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -143,6 +147,7 @@ pub fn exit_code(outcome: &Result<Ending, CliError>) -> u8 {
             | CliError::Root(_)
             | CliError::Control(_)
             | CliError::Lock(_)
+            | CliError::Stop(_)
             | CliError::Resolve(_)
             | CliError::Extension(_)
             | CliError::Install(_)

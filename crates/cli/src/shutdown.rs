@@ -16,6 +16,11 @@ pub fn run(ctx: &Context) -> Result<Ending, CliError> {
             verbs::print(ctx, &response)?;
             Ok(if response.outcome.is_ok() { Ending::Done } else { Ending::Refused })
         }
+        Stopped::Killed { pid } => {
+            ctx.ui.say(&format!("the daemon (pid {pid}) did not respond and was ended by force"));
+            ui::answer(&render::pretty(json!({ "result": { "shutdown": true, "reason": "unresponsive" } })))?;
+            Ok(Ending::Done)
+        }
         Stopped::NotFound => {
             ui::answer(&render::pretty(json!({ "result": { "shutdown": false, "reason": "notFound" } })))?;
             Ok(Ending::Done)

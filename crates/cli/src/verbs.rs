@@ -42,7 +42,7 @@ pub fn run<B: Backstage>(ctx: &Context, backstage: &B, call: &Call) -> Result<En
     let control = ctx.control(&root);
     match call.spec.daemon {
         Daemon::Existing => {
-            let registry = connect::existing(&control, &runtime)?;
+            let registry = connect::existing(ctx, &control, &runtime)?;
             let response = ask(ctx, &runtime, &prepared, request, &registry, cancel_id(call, id.as_deref()))
                 .map_err(|e| failed(&control, &registry, e))?;
             finish(ctx, call, &prepared, &response)
@@ -106,6 +106,7 @@ fn ask(
         body: request.encode(),
         what: &prepared.what,
         cancel_id,
+        watch: connect::watch(ctx).map_err(Failed::Local)?,
         ui: &ctx.ui,
     }))
 }

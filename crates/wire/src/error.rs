@@ -22,13 +22,15 @@ pub enum FailureCode {
     SaveUnsupportedSetup,
     /// The path is not a module of the workspace.
     SaveTargetNotModule,
+    /// The daemon has as many connections as it takes; asking again later helps.
+    Busy,
     /// Anything else.
     InternalError,
 }
 
 impl FailureCode {
     /// Every code.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::InvalidParams,
         Self::RequestCancelled,
         Self::ContentModified,
@@ -37,6 +39,7 @@ impl FailureCode {
         Self::SaveTraceStale,
         Self::SaveUnsupportedSetup,
         Self::SaveTargetNotModule,
+        Self::Busy,
         Self::InternalError,
     ];
 
@@ -52,6 +55,7 @@ impl FailureCode {
             Self::SaveTraceStale => "saveTraceStale",
             Self::SaveUnsupportedSetup => "saveUnsupportedSetup",
             Self::SaveTargetNotModule => "saveTargetNotModule",
+            Self::Busy => "busy",
             Self::InternalError => "internalError",
         }
     }
@@ -121,7 +125,7 @@ mod tests {
     fn w2_codes_are_stable() {
         let all: Vec<_> = FailureCode::ALL.iter().map(|c| c.as_str()).collect();
         expect_test::expect![[r#"
-            ["invalidParams", "requestCancelled", "contentModified", "workerExited", "syncBarrierIncomplete", "saveTraceStale", "saveUnsupportedSetup", "saveTargetNotModule", "internalError"]"#]]
+            ["invalidParams", "requestCancelled", "contentModified", "workerExited", "syncBarrierIncomplete", "saveTraceStale", "saveUnsupportedSetup", "saveTargetNotModule", "busy", "internalError"]"#]]
         .assert_eq(&format!("{all:?}"));
         assert_eq!(backend_code_name(-32801), "contentModified");
         assert_eq!(backend_code_name(17), "17");

@@ -5,15 +5,25 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 
 use beam_base::AbsPath;
-
-use super::process::our_uid;
+use beam_base::guarded::{Access, Folder, GuardError, our_uid};
 
 /// `sun_path` holds 108 bytes on Linux and 104 on other systems, with a final zero; a margin remains.
 const MAX_SOCKET_PATH: usize = 100;
+
+/// Names in the control directory.
+pub(super) const REGISTRY: &str = "beam-daemon.json";
+pub(super) const LOCK: &str = "lock";
+pub(super) const LOCK_NOTE: &str = "lock.owner";
+pub(super) const LEASES: &str = "wrapper-leases";
+pub(super) const LOG: &str = "beam-daemon-startup.log";
+pub(super) const INCIDENTS: &str = "daemon-failures";
+
+/// Most that is read of a registry, a lease or a note, in bytes: ours have some hundreds.
+pub(super) const SMALL: u64 = 64 * 1024;
 
 /// Why the control directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +36,9 @@ pub enum ControlError {
         /// Why.
         source: io::Error,
     },
+    /// It, or what lies in it, is not to be trusted.
+    #[error("{0}")]
+    Refused(#[source] GuardError),
     /// A private folder is not private.
     #[error("refusing to use {dir}: {why}; remove it, or set BEAM_CONTROL_DIR to a directory of your own")]
     Unsafe {
@@ -73,28 +86,38 @@ impl Control {
     /// Makes the directory if need be, and keeps it out of the project's version control.
     pub fn create(&self) -> Result<(), ControlError> {
         let failed = |source| ControlError::NotWritable { dir: self.dir.clone(), source };
-        // Private from the start: what lies in it decides which daemon is asked. One that is there keeps its mode, since
-        // group-writable is what some umasks make of every folder, but it must not be somebody else's.
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
-        let owner = fs::metadata(&self.dir).map_err(failed)?.uid();
-        if owner != our_uid() {
-            let why = format!("it belongs to user {owner}, not to {}", our_uid());
-            return Err(ControlError::Unsafe { dir: self.dir.clone(), why });
+        if let (true, Some(base)) = (self.own_base, self.dir.parent()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(failed)?;
         }
+        let folder = self.open(true).map_err(|e| self.refused(e))?;
         if !self.own_base {
-            let ignore = self.dir.join(".gitignore");
-            let made = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&ignore)
-                .and_then(|mut f| io::Write::write_all(&mut f, b"*\n"));
-            match made {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(failed(e)),
+            // A write that failed half way (a full disk) left a file that ignores nothing: whole or written again.
+            match folder.read(".gitignore", SMALL) {
+                Ok(text) if !text.is_empty() => {}
+                _ => folder.replace(".gitignore", b"*\n").map_err(failed)?,
             }
         }
         Ok(())
+    }
+
+    /// The directory, open: a folder of our own that others cannot write to, and no link. What lies in it decides which daemon is
+    /// asked, and a cloned project may have brought it along: everything in it is opened from here.
+    pub fn folder(&self) -> Result<Folder, GuardError> {
+        self.open(false)
+    }
+
+    fn open(&self, create: bool) -> Result<Folder, GuardError> {
+        let (Some(base), Some(name)) = (self.dir.parent(), self.dir.as_utf8_path().file_name()) else {
+            return Folder::open(&self.dir, our_uid());
+        };
+        Folder::within(&base, name, our_uid(), create)
+    }
+
+    fn refused(&self, error: GuardError) -> ControlError {
+        match error {
+            GuardError::Io { source, .. } => ControlError::NotWritable { dir: self.dir.clone(), source },
+            refused => ControlError::Refused(refused),
+        }
     }
 
     /// The project.
@@ -112,50 +135,64 @@ impl Control {
     /// `beam-daemon.json`
     #[must_use]
     pub fn registry_path(&self) -> AbsPath {
-        self.dir.join("beam-daemon.json")
+        self.dir.join(REGISTRY)
     }
 
     /// The file whose lock orders starting, stopping and replacing.
     #[must_use]
     pub fn lock_path(&self) -> AbsPath {
-        self.dir.join("lock")
+        self.dir.join(LOCK)
     }
 
     /// Says who holds the lock, for people.
     #[must_use]
     pub fn lock_note_path(&self) -> AbsPath {
-        self.dir.join("lock.owner")
+        self.dir.join(LOCK_NOTE)
     }
 
     /// Leases of running commands.
     #[must_use]
     pub fn lease_dir(&self) -> AbsPath {
-        self.dir.join("wrapper-leases")
+        self.dir.join(LEASES)
     }
 
     /// The daemon's standard error since its start.
     #[must_use]
     pub fn log_path(&self) -> AbsPath {
-        self.dir.join("beam-daemon-startup.log")
+        self.dir.join(LOG)
     }
 
     /// Incidents.
     #[must_use]
     pub fn incident_dir(&self) -> AbsPath {
-        self.dir.join("daemon-failures")
+        self.dir.join(INCIDENTS)
     }
 
-    /// Opens the start-up log, empty. A link in its place is not followed: a cloned project may have planted one.
+    /// Opens the start-up log, empty.
     pub fn open_log(&self) -> Result<fs::File, ControlError> {
-        let flags = rustix::fs::OFlags::NOFOLLOW.bits();
-        fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(i32::try_from(flags).unwrap_or(0))
-            .open(self.log_path())
-            .map_err(|source| ControlError::NotWritable { dir: self.dir.clone(), source })
+        let file = self.folder().and_then(|f| f.file(LOG, Access::Write)).map_err(|e| self.refused(e))?;
+        // Emptied only now that it is known to be a file of ours.
+        file.set_len(0).map_err(|source| ControlError::NotWritable { dir: self.dir.clone(), source })?;
+        Ok(file)
+    }
+
+    /// Whether a socket lies, itself and not as a link, where daemons of this control directory put theirs. Only then may whoever
+    /// listens on it be ended without having said that it serves this root: an entry of the registry alone could name any socket.
+    #[must_use]
+    pub fn owns_socket(&self, socket: &AbsPath) -> bool {
+        let (Some(folder), Some(name)) = (socket.parent(), socket.as_utf8_path().file_name()) else {
+            return false;
+        };
+        self.socket_folders().iter().any(|known| {
+            known.path == folder
+                && match &known.parent {
+                    None => self.folder().and_then(|dir| dir.folder("run", false)),
+                    Some(parent) => {
+                        Folder::open(parent, our_uid()).and_then(|dir| dir.folder(&root_hash(&self.dir), false))
+                    }
+                }
+                .is_ok_and(|open| open.has_socket(name))
+        })
     }
 
     /// Folders for the socket, best first: the control directory's own, then per-user folders for when that path is too
@@ -245,23 +282,6 @@ fn display_name(root: &AbsPath) -> String {
     if safe.trim_matches('.').is_empty() { "root".to_owned() } else { safe }
 }
 
-/// Writes a file so that readers see the old or the new content, readable by its owner only.
-pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let tmp = path.with_file_name(format!(".{name}.{}.{}", std::process::id(), super::clock::nanos()));
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&tmp)
-        .and_then(|mut f| io::Write::write_all(&mut f, content))
-        .and_then(|()| fs::rename(&tmp, path));
-    if written.is_err() {
-        let _nothing_left = fs::remove_file(&tmp);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,5 +369,60 @@ mod tests {
         let control = Control::locate(&base.join("file"), &HostPaths::default());
         let text = control.create().unwrap_err().to_string();
         assert!(text.contains("BEAM_CONTROL_DIR"), "{text}");
+    }
+
+    /// What a cloned project can bring along: links in the place of everything. None is followed, nothing behind them changes.
+    #[test]
+    fn a_planted_control_directory_is_refused_with_its_remedy() {
+        let (_keep, root) = temp();
+        let control = Control::locate(&root, &HostPaths::default());
+        fs::create_dir(root.join("elsewhere")).unwrap();
+        symlink(root.join("elsewhere"), root.join(".beam")).unwrap();
+        let text = control.create().unwrap_err().to_string();
+        assert!(text.contains("symbolic link; remove it: rm"), "{text}");
+        assert_eq!(fs::read_dir(root.join("elsewhere")).unwrap().count(), 0);
+
+        fs::remove_file(root.join(".beam")).unwrap();
+        fs::create_dir(root.join(".beam")).unwrap();
+        fs::set_permissions(root.join(".beam"), fs::Permissions::from_mode(0o777)).unwrap();
+        let text = control.create().unwrap_err().to_string();
+        assert!(text.contains(&format!("chmod go-w '{}'", control.dir())), "{text}");
+    }
+
+    #[test]
+    fn the_ignore_file_is_whole_or_written_again() {
+        let (_keep, root) = temp();
+        let control = Control::locate(&root, &HostPaths::default());
+        control.create().unwrap();
+        let ignore = root.join(".beam/.gitignore");
+        fs::write(&ignore, "").unwrap();
+        control.create().unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n");
+        // What somebody wrote there on purpose stays.
+        fs::write(&ignore, "run\n").unwrap();
+        control.create().unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "run\n");
+        let victim = root.join("victim");
+        fs::write(&victim, "").unwrap();
+        fs::remove_file(&ignore).unwrap();
+        symlink(&victim, &ignore).unwrap();
+        control.create().unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "");
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n");
+    }
+
+    #[test]
+    fn only_sockets_of_the_control_directory_are_its_own() {
+        let (_keep, root) = temp();
+        let control = Control::locate(&root, &HostPaths::default());
+        control.create().unwrap();
+        fs::create_dir(root.join(".beam/run")).unwrap();
+        let listen = |p: &AbsPath| std::os::unix::net::UnixListener::bind(p).unwrap();
+        let (own, stranger) = (root.join(".beam/run/a.sock"), root.join("s.sock"));
+        let _both = (listen(&own), listen(&stranger));
+        symlink(&stranger, root.join(".beam/run/b.sock")).unwrap();
+        assert!(control.owns_socket(&own));
+        assert!(!control.owns_socket(&stranger));
+        assert!(!control.owns_socket(&root.join(".beam/run/b.sock")));
     }
 }

@@ -7,17 +7,15 @@
 //! Whoever holds a lease holds a lock on its file, so that it ends with its holder in whatever pid namespace that was. For a
 //! lease without one (no locks on that file system, another program) the recorded pid is asked.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
 use std::time::{Duration, SystemTime};
 
-use beam_base::AbsPath;
+use beam_base::guarded::{Access, Folder, GuardError};
 use serde::{Deserialize, Serialize};
 
 use super::clock;
-use super::control::Control;
+use super::control::{Control, LEASES, SMALL};
 use super::process::{PidStatus, pid_namespace, pid_status};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +36,8 @@ struct Content {
 /// This process's lease; dropping it takes it back.
 #[derive(Debug)]
 pub struct Lease {
-    path: AbsPath,
+    folder: Folder,
+    name: String,
     // Holds the lock.
     _file: File,
 }
@@ -46,13 +45,11 @@ pub struct Lease {
 impl Lease {
     /// Takes a lease.
     pub fn take(control: &Control, hold: bool) -> io::Result<Self> {
-        let dir = control.lease_dir();
-        fs::create_dir_all(&dir)?;
+        let folder = control.folder().and_then(|f| f.folder(LEASES, true)).map_err(GuardError::into_io)?;
         let pid = std::process::id();
         let name = format!("{}-{pid}.lease", clock::nanos());
-        let path = dir.join(&name);
-        let tmp = dir.join(format!(".{name}"));
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&tmp)?;
+        let tmp = format!(".{name}");
+        let mut file = folder.create(&tmp)?;
         // Locked before it can be seen under its name.
         let locked = file.try_lock().is_ok();
         let content = Content {
@@ -65,18 +62,18 @@ impl Lease {
         let written = serde_json::to_vec(&content)
             .map_err(io::Error::other)
             .and_then(|body| file.write_all(&body))
-            .and_then(|()| fs::rename(&tmp, &path));
+            .and_then(|()| folder.rename(&tmp, &name));
         if let Err(e) = written {
-            let _nothing_left = fs::remove_file(&tmp);
+            let _nothing_left = folder.remove(&tmp);
             return Err(e);
         }
-        Ok(Self { path, _file: file })
+        Ok(Self { folder, name, _file: file })
     }
 
     /// Waits until no other command is at work, at most `limit`.
     pub async fn outlast_others(&self, control: &Control, limit: Duration) {
         let deadline = tokio::time::Instant::now() + limit;
-        while others(control, Some(&self.path)).contains(&Kind::Passing) {
+        while others(control, Some(&self.name)).contains(&LeaseKind::Passing) {
             if tokio::time::Instant::now() >= deadline {
                 return;
             }
@@ -87,12 +84,12 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let _already_gone = fs::remove_file(&self.path);
+        let _already_gone = self.folder.remove(&self.name);
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum LeaseKind {
     /// A command that will end.
     Passing,
     /// `ensure --hold`.
@@ -106,51 +103,48 @@ pub fn any_live(control: &Control) -> bool {
 }
 
 /// Live leases but `ours`; stale ones are deleted on the way.
-fn others(control: &Control, ours: Option<&AbsPath>) -> Vec<Kind> {
-    let Ok(entries) = fs::read_dir(control.lease_dir()) else {
+fn others(control: &Control, ours: Option<&str>) -> Vec<LeaseKind> {
+    let Ok(folder) = control.folder().and_then(|f| f.folder(LEASES, false)) else {
         return Vec::new();
     };
-    entries
-        .filter_map(Result::ok)
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|x| x == "lease"))
-        .filter(|p| !p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')))
-        .filter(|p| ours.is_none_or(|o| o.as_path() != p.as_path()))
-        .filter_map(judge)
+    let names = folder.names().unwrap_or_default();
+    names
+        .iter()
+        .map(String::as_str)
+        .filter(|n| n.ends_with(".lease") && !n.starts_with('.') && Some(*n) != ours)
+        .filter_map(|n| judge(&folder, n))
         .collect()
 }
 
 /// A lease is stale if its lock is free; without a lock if its pid is zero, or of our namespace and dead. What cannot be read
-/// or judged counts as live: better to wait in vain than to pull a daemon from under somebody.
-fn judge(path: PathBuf) -> Option<Kind> {
-    let body = match fs::read(&path) {
-        Ok(body) => body,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
-        Err(_) => return Some(Kind::Passing),
+/// or judged counts as live: better to wait in vain than to pull a daemon from under somebody. What is no file of ours is no lease.
+fn judge(folder: &Folder, name: &str) -> Option<LeaseKind> {
+    let file = match folder.file(name, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.is_missing() => return None,
+        Err(GuardError::Io { .. }) => return Some(LeaseKind::Passing),
+        Err(_) => return None,
     };
+    let mut body = Vec::new();
+    if (&file).take(SMALL).read_to_end(&mut body).is_err() {
+        return Some(LeaseKind::Passing);
+    }
     let Ok(content) = serde_json::from_slice::<Content>(&body) else {
-        return Some(Kind::Passing);
+        return Some(LeaseKind::Passing);
     };
     let stale = if content.locked {
-        is_free(&path)
+        match file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        }
     } else {
         matches!(pid_status(content.pid, content.pid_namespace.as_deref()), PidStatus::Dead | PidStatus::Unknown)
     };
     if stale {
-        let _already_gone = fs::remove_file(path);
+        let _already_gone = folder.remove(name);
         return None;
     }
-    Some(if content.hold { Kind::Held } else { Kind::Passing })
-}
-
-fn is_free(path: &Path) -> bool {
-    match File::open(path) {
-        Err(e) => e.kind() == io::ErrorKind::NotFound,
-        Ok(file) => match file.try_lock() {
-            Ok(()) => true,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
-        },
-    }
+    Some(if content.hold { LeaseKind::Held } else { LeaseKind::Passing })
 }
 
 #[cfg(test)]
@@ -158,6 +152,7 @@ mod tests {
     use super::super::testing::project;
     use super::*;
     use serde_json::json;
+    use std::fs;
 
     #[test]
     fn stale_leases_are_swept_and_foreign_ones_respected() {
@@ -192,16 +187,17 @@ mod tests {
     fn a_lease_ends_with_its_holder_in_any_namespace() {
         let (_keep, control) = project();
         let lease = Lease::take(&control, false).unwrap();
-        let text = fs::read_to_string(&lease.path).unwrap();
+        let path = control.lease_dir().join(&lease.name);
+        let text = fs::read_to_string(&path).unwrap();
         let other = text.replace(&format!("\"pid\":{}", std::process::id()), "\"pid\":0");
         assert_ne!(text, other);
-        fs::write(&lease.path, other).unwrap();
+        fs::write(&path, other).unwrap();
         assert!(any_live(&control));
         // As a killed holder leaves it.
         let left = control.lease_dir().join("2-2.lease");
-        fs::copy(&lease.path, &left).unwrap();
-        assert_eq!(others(&control, Some(&lease.path)), []);
-        assert!(!left.exists() && lease.path.exists());
+        fs::copy(&path, &left).unwrap();
+        assert_eq!(others(&control, Some(&lease.name)), []);
+        assert!(!left.exists() && path.exists());
     }
 
     #[tokio::test(start_paused = true)]
@@ -220,5 +216,18 @@ mod tests {
         assert!(began.elapsed() >= Duration::from_secs(30));
         drop((passing, holder, ours));
         assert!(!any_live(&control));
+    }
+
+    /// `wrapper-leases -> dir`: nothing is deleted there, and nothing made.
+    #[test]
+    fn a_planted_folder_of_leases_is_not_entered() {
+        let (_keep, control) = project();
+        let elsewhere = control.root().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("1.lease"), r#"{"pid":0,"createdAt":""}"#).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, control.lease_dir()).unwrap();
+        assert!(!any_live(&control));
+        assert!(Lease::take(&control, false).is_err());
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
     }
 }

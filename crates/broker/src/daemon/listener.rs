@@ -1,7 +1,8 @@
 //! One connection on the daemon's side: one request frame in; events, then exactly one response out; close.
 //!
 //! * A connection that ends before its answer cancels the request: whoever kills a client must not leave a proof search running.
-//!   Bytes after the request are read and dropped, only the end counts.
+//!   Bytes after the request are read and dropped, only the end counts. On a socket a client that has only ended its own
+//!   sending is answered.
 //! * Memory is bounded per connection: one request frame, [`Limits::queue`] events, one batch of encoded events. When the client
 //!   does not read, the queue fills and the engine's `send().await` waits: the slow client slows its own request and nobody
 //!   else's. Progress events that have a later one right behind them in the queue are skipped (each supersedes the one before),
@@ -10,18 +11,23 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use beam_base::CancelToken;
 use beam_base::frame::{self, FrameError};
 use beam_wire::stream::Event;
 use beam_wire::{ErrorBody, FailureCode, Request, Response, StreamMessage};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Interest};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::registry::Token;
 use super::{FRAME_CAP, Service};
+
+/// How often a client that has half-closed its connection is looked at.
+const HALF_CLOSED: Duration = Duration::from_millis(20);
 
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +42,10 @@ pub struct Limits {
     pub queue: usize,
     /// Connections at one time; more are told that the daemon is busy.
     pub connections: usize,
+    /// Time for the token to be shown on TCP.
+    pub token: Duration,
+    /// TCP connections at one time that have not shown it; more are closed at once.
+    pub strangers: usize,
 }
 
 impl Default for Limits {
@@ -46,6 +56,8 @@ impl Default for Limits {
             stall: Duration::from_secs(60),
             queue: 64,
             connections: 256,
+            token: Duration::from_secs(3),
+            strangers: 16,
         }
     }
 }
@@ -61,27 +73,99 @@ pub enum Ended {
     NoRequest,
     /// What it sent was no request frame; it was told so.
     Refused,
+    /// It did not show the token in time, or showed another.
+    WrongToken,
 }
 
 /// Who has to show what before the request is read.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Gate {
-    /// Nothing: the peer's user was checked, or could not have got here.
-    Open,
+    /// Nothing: the peer's user was checked, or could not have got here. It has its place among the connections.
+    Open(OwnedSemaphorePermit),
     /// The first frame must be the token (loopback TCP, D4). It is not answered: the request may follow at once.
-    Token(Token),
+    Token {
+        /// What must be shown, within [`Limits::token`].
+        token: Token,
+        /// The place among those who have not shown it yet: strangers on the port take none of the places of clients.
+        waiting: OwnedSemaphorePermit,
+        /// Where a place is taken then.
+        room: Arc<Semaphore>,
+    },
 }
 
-/// Serves one connection to its end.
-pub async fn connection<S: Service, IO: AsyncRead + AsyncWrite>(
-    io: IO,
+/// The daemon's side of a connected stream.
+pub trait Peer: Send + 'static {
+    /// What is read from.
+    type Reader: AsyncRead + Unpin + Send + Sync;
+    /// What is written to.
+    type Writer: AsyncWrite + Unpin + Send;
+
+    /// The two directions.
+    fn halves(self) -> (Self::Reader, Self::Writer);
+
+    /// Called after the end of input: resolves when the client does not read either. One that has only said that it will send nothing
+    /// more (as `nc -N` does) waits for its answer.
+    fn hung_up(reader: &Self::Reader) -> impl Future<Output = ()> + Send;
+}
+
+impl Peer for UnixStream {
+    type Reader = tokio::net::unix::OwnedReadHalf;
+    type Writer = tokio::net::unix::OwnedWriteHalf;
+
+    fn halves(self) -> (Self::Reader, Self::Writer) {
+        self.into_split()
+    }
+
+    async fn hung_up(reader: &Self::Reader) {
+        // The system reports the two ends of a stream socket apart. It is asked again and again, because a socket that can be written to
+        // is ready all the time: waiting for readiness would not wait.
+        while let Ok(ready) = reader.as_ref().ready(Interest::WRITABLE).await {
+            if ready.is_write_closed() {
+                return;
+            }
+            tokio::time::sleep(HALF_CLOSED).await;
+        }
+    }
+}
+
+impl Peer for TcpStream {
+    type Reader = tokio::net::tcp::OwnedReadHalf;
+    type Writer = tokio::net::tcp::OwnedWriteHalf;
+
+    fn halves(self) -> (Self::Reader, Self::Writer) {
+        self.into_split()
+    }
+
+    /// At once: over TCP the end of a client and a half-closed one are the same segment, and whoever kills a client must not leave a
+    /// proof search running.
+    async fn hung_up(_: &Self::Reader) {}
+}
+
+/// Serves one connection to its end. `root_lost` is set when the project is no longer where the daemon serves it.
+pub async fn connection<S: Service, P: Peer>(
+    io: P,
     gate: Gate,
     service: &S,
     limits: &Limits,
+    root_lost: &CancelToken,
 ) -> Ended {
-    let (reader, mut writer) = tokio::io::split(io);
+    let (reader, mut writer) = io.halves();
     let mut reader = BufReader::new(reader);
-    let body = match timeout(limits.request, receive(&mut reader, &gate, limits)).await {
+    let _place = match pass(&mut reader, gate, limits).await {
+        Passage::In(place) => place,
+        Passage::Left => return Ended::NoRequest,
+        Passage::Busy => return refuse(reader, writer, no_room(limits), limits).await,
+        // Its place among the waiting is kept until it is gone.
+        Passage::WrongToken(_waiting) => {
+            let why = ErrorBody::new(
+                FailureCode::InvalidParams,
+                "the first frame on a TCP connection must be the daemon's token, as its registry has it",
+            );
+            let _gone = refuse(reader, writer, why, limits).await;
+            return Ended::WrongToken;
+        }
+    };
+    let body = match timeout(limits.request, receive(&mut reader, limits)).await {
         Ok(Ok(Some(body))) => body,
         Ok(Ok(None)) => return Ended::NoRequest,
         Ok(Err(why)) => return refuse(reader, writer, why, limits).await,
@@ -104,7 +188,13 @@ pub async fn connection<S: Service, IO: AsyncRead + AsyncWrite>(
         let response = tokio::select! {
             response = service.run(request, events) => response,
             _lost = &mut pump => return Ended::ClientGone,
-            () = gone(&mut reader) => return Ended::ClientGone,
+            () = left::<P>(&mut reader) => return Ended::ClientGone,
+            // Before the engine's own "cancelled", which would not say why.
+            () = root_lost.cancelled() => Response::failed(ErrorBody::new(
+                FailureCode::ContentModified,
+                "the project's folder was renamed, removed or replaced while this request was under way, and its daemon ends; \
+                 run the command again where the project is now",
+            )),
         };
         done.cancel();
         if pump.await.is_err() {
@@ -120,24 +210,30 @@ pub async fn connection<S: Service, IO: AsyncRead + AsyncWrite>(
     }
 }
 
-/// The request frame, behind the token where there is a gate.
-async fn receive<R: AsyncBufRead + Unpin>(
-    reader: &mut R,
-    gate: &Gate,
-    limits: &Limits,
-) -> Result<Option<Vec<u8>>, ErrorBody> {
-    if let Gate::Token(token) = gate {
-        match frame::read_counted(reader, 1024).await {
-            Ok(None) => return Ok(None),
-            Ok(Some(shown)) if token.matches(&shown) => {}
-            Ok(Some(_)) | Err(_) => {
-                return Err(ErrorBody::new(
-                    FailureCode::InvalidParams,
-                    "the first frame on a TCP connection must be the daemon's token, as its registry has it",
-                ));
-            }
-        }
+/// What became of a client at the gate.
+enum Passage {
+    In(OwnedSemaphorePermit),
+    Busy,
+    Left,
+    WrongToken(OwnedSemaphorePermit),
+}
+
+async fn pass<R: AsyncBufRead + Unpin>(reader: &mut R, gate: Gate, limits: &Limits) -> Passage {
+    let (token, waiting, room) = match gate {
+        Gate::Open(place) => return Passage::In(place),
+        Gate::Token { token, waiting, room } => (token, waiting, room),
+    };
+    match timeout(limits.token, frame::read_counted(reader, 1024)).await {
+        Ok(Ok(None)) => return Passage::Left,
+        Ok(Ok(Some(shown))) if token.matches(&shown) => {}
+        Ok(Ok(Some(_)) | Err(_)) | Err(_) => return Passage::WrongToken(waiting),
     }
+    drop(waiting);
+    room.try_acquire_owned().map_or(Passage::Busy, Passage::In)
+}
+
+/// The request frame.
+async fn receive<R: AsyncBufRead + Unpin>(reader: &mut R, limits: &Limits) -> Result<Option<Vec<u8>>, ErrorBody> {
     frame::read_counted(reader, limits.frame).await.map_err(|e| {
         let code = match e {
             FrameError::TooLarge { .. } => FailureCode::InvalidParams,
@@ -213,6 +309,12 @@ async fn deliver<W: AsyncWrite + Unpin>(writer: &mut W, out: &[u8], stall: Durat
     written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
+/// Resolves when the client is gone: it sends nothing more, and reads nothing either.
+async fn left<P: Peer>(reader: &mut BufReader<P::Reader>) {
+    gone(reader).await;
+    P::hung_up(reader.get_ref()).await;
+}
+
 /// Resolves when the client has closed its side.
 async fn gone<R: AsyncBufRead + Unpin>(reader: &mut R) {
     loop {
@@ -243,16 +345,20 @@ where
     Ended::Refused
 }
 
-/// Tells a client that there are too many.
-pub async fn busy<IO: AsyncRead + AsyncWrite>(io: IO, limits: &Limits) -> Ended {
-    let (reader, writer) = tokio::io::split(io);
+fn no_room(limits: &Limits) -> ErrorBody {
     let text = format!("the daemon is busy: {} connections are open; try again", limits.connections);
-    refuse(BufReader::new(reader), writer, ErrorBody::new(FailureCode::InternalError, text), limits).await
+    ErrorBody::new(FailureCode::Busy, text)
+}
+
+/// Tells a client that there are too many.
+pub async fn busy<P: Peer>(io: P, limits: &Limits) -> Ended {
+    let (reader, writer) = io.halves();
+    refuse(BufReader::new(reader), writer, no_room(limits), limits).await
 }
 
 /// Tells a peer of another user that it has no business here (D4).
-pub async fn foreign<IO: AsyncRead + AsyncWrite>(io: IO, uid: Option<u32>, limits: &Limits) -> Ended {
-    let (reader, writer) = tokio::io::split(io);
+pub async fn foreign<P: Peer>(io: P, uid: Option<u32>, limits: &Limits) -> Ended {
+    let (reader, writer) = io.halves();
     let whose = uid.map_or_else(|| "an unknown user".to_owned(), |u| format!("user {u}"));
     let text = format!("this daemon serves only the user who started it; the connection is from {whose}");
     refuse(BufReader::new(reader), writer, ErrorBody::new(FailureCode::InvalidParams, text), limits).await

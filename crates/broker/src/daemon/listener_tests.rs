@@ -12,11 +12,31 @@ fn fake() -> Fake {
     Fake::new(&AbsPath::new("/p").unwrap())
 }
 
+impl Peer for DuplexStream {
+    type Reader = tokio::io::ReadHalf<Self>;
+    type Writer = tokio::io::WriteHalf<Self>;
+
+    fn halves(self) -> (Self::Reader, Self::Writer) {
+        tokio::io::split(self)
+    }
+
+    async fn hung_up(_: &Self::Reader) {}
+}
+
+fn place() -> OwnedSemaphorePermit {
+    Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap()
+}
+
+fn open() -> Gate {
+    Gate::Open(place())
+}
+
 /// Serves one end of a stream that holds `room` bytes.
 fn serve(service: &Fake, gate: Gate, room: usize) -> (BufReader<DuplexStream>, JoinHandle<Ended>) {
     let (ours, theirs) = tokio::io::duplex(room);
     let service = service.clone();
-    let task = tokio::spawn(async move { connection(theirs, gate, &service, &Limits::default()).await });
+    let task =
+        tokio::spawn(async move { connection(theirs, gate, &service, &Limits::default(), &CancelToken::new()).await });
     (BufReader::new(ours), task)
 }
 
@@ -46,7 +66,7 @@ async fn answer(bytes: &[u8], gate: Gate) -> (String, Ended) {
 }
 
 async fn check(bytes: impl AsRef<[u8]>, expect: expect_test::Expect) {
-    let (text, ended) = answer(bytes.as_ref(), Gate::Open).await;
+    let (text, ended) = answer(bytes.as_ref(), open()).await;
     expect.assert_eq(&format!("{text} [{ended:?}]"));
 }
 
@@ -80,21 +100,21 @@ async fn framing_errors_are_answered() {
     .await;
     // Deep nesting is an error of the decoder, not of our stack.
     let deep = "[".repeat(100_000);
-    let (text, _) = answer(&framed(deep.as_bytes()), Gate::Open).await;
+    let (text, _) = answer(&framed(deep.as_bytes()), open()).await;
     assert!(text.starts_with("invalidParams the request is not JSON: recursion limit"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_asks_nothing_is_let_go() {
     let service = fake();
-    let (mut io, task) = serve(&service, Gate::Open, 1024);
+    let (mut io, task) = serve(&service, open(), 1024);
     io.write_all(b"100\n{\"op\":").await.unwrap();
     let all = messages(&mut io).await;
     assert!(format!("{all:?}").contains("no complete request arrived within 10000 ms"), "{all:?}");
     drop(io);
     assert_eq!(task.await.unwrap(), Ended::Refused);
 
-    let (io, task) = serve(&service, Gate::Open, 1024);
+    let (io, task) = serve(&service, open(), 1024);
     drop(io);
     assert_eq!(task.await.unwrap(), Ended::NoRequest);
 }
@@ -102,15 +122,74 @@ async fn a_client_that_asks_nothing_is_let_go() {
 /// D4: on TCP the token comes first; without it nothing of the request is looked at.
 #[tokio::test(start_paused = true)]
 async fn d4_tcp_wants_the_token_first() {
-    let gate = || Gate::Token(Token::from_text("right"));
+    let gate = || Gate::Token { token: Token::from_text("right"), waiting: place(), room: Arc::new(Semaphore::new(1)) };
     let request = framed(br#"{"op":"stats"}"#);
     let with = |token: &str| [framed(token.as_bytes()), request.clone()].concat();
     assert_eq!(answer(&with("right"), gate()).await.0, r#"ok {"root":"/p"}"#);
     for bad in [with("wrong"), with("right "), with(""), request.clone()] {
         let (text, ended) = answer(&bad, gate()).await;
         assert!(text.starts_with("invalidParams the first frame on a TCP connection"), "{text}");
-        assert_eq!(ended, Ended::Refused);
+        assert_eq!(ended, Ended::WrongToken);
     }
+    // Whoever shows nothing is let go in seconds, not in the time of a request.
+    let began = tokio::time::Instant::now();
+    let (mut io, task) = serve(&fake(), gate(), 1024);
+    assert_eq!(messages(&mut io).await.len(), 1);
+    assert_eq!(began.elapsed(), Limits::default().token);
+    drop(io);
+    assert_eq!(task.await.unwrap(), Ended::WrongToken);
+    // With the token, but without room.
+    let full = Gate::Token { token: Token::from_text("right"), waiting: place(), room: Arc::new(Semaphore::new(0)) };
+    assert!(answer(&with("right"), full).await.0.starts_with("busy the daemon is busy"));
+}
+
+/// `nc -N` ends its sending after the request. On a socket that is no reason not to answer; the end of the client is.
+#[tokio::test]
+async fn a_half_closed_client_is_answered_and_a_gone_one_cancels() {
+    let service = fake();
+    let serve = |text: &str| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let service = service.clone();
+        let task =
+            tokio::spawn(
+                async move { connection(theirs, open(), &service, &Limits::default(), &CancelToken::new()).await },
+            );
+        (ours, framed(&run_at(text).encode()), task)
+    };
+    let (mut ours, request, task) = serve("gate");
+    ours.write_all(&request).await.unwrap();
+    ours.shutdown().await.unwrap();
+    service.active(1).await;
+    tokio::time::sleep(HALF_CLOSED * 3).await;
+    service.open_gate();
+    let mut text = String::new();
+    ours.read_to_string(&mut text).await.unwrap();
+    assert!(text.contains(r#"{"did":"gate"}"#), "{text}");
+    assert_eq!(task.await.unwrap(), Ended::Answered);
+
+    let (mut ours, request, task) = serve("hang");
+    ours.write_all(&request).await.unwrap();
+    ours.shutdown().await.unwrap();
+    service.active(1).await;
+    drop(ours);
+    service.cancelled(1).await;
+    assert_eq!(task.await.unwrap(), Ended::ClientGone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_root_ends_requests_with_a_word_about_it() {
+    let (mut ours, theirs) = tokio::io::duplex(4096);
+    let (service, lost) = (fake(), CancelToken::new());
+    let (copy, token) = (service.clone(), lost.clone());
+    let task = tokio::spawn(async move { connection(theirs, open(), &copy, &Limits::default(), &token).await });
+    ours.write_all(&framed(&run_at("hang").encode())).await.unwrap();
+    service.active(1).await;
+    lost.cancel();
+    let mut text = String::new();
+    ours.read_to_string(&mut text).await.unwrap();
+    assert!(text.contains("contentModified") && text.contains("renamed, removed or replaced"), "{text}");
+    assert_eq!(task.await.unwrap(), Ended::Answered);
+    service.cancelled(1).await;
 }
 
 /// The id is on every message, for rejected requests, too.
@@ -122,7 +201,7 @@ async fn the_request_id_is_echoed_on_every_message() {
             .as_slice(),
         br#"{"op":"run_at","clientRequestId":"q","nope":1}"#,
     ] {
-        let (mut io, task) = serve(&service, Gate::Open, 64 * 1024);
+        let (mut io, task) = serve(&service, open(), 64 * 1024);
         io.write_all(&framed(body)).await.unwrap();
         let all = messages(&mut io).await;
         assert!(all.iter().all(|m| m.client_request_id.as_deref() == Some("q")), "{all:?}");
@@ -135,7 +214,7 @@ async fn the_request_id_is_echoed_on_every_message() {
 #[tokio::test(start_paused = true)]
 async fn r4_events_come_in_order_and_before_the_response() {
     let service = fake();
-    let (mut io, _task) = serve(&service, Gate::Open, 8 * 1024 * 1024);
+    let (mut io, _task) = serve(&service, open(), 8 * 1024 * 1024);
     io.write_all(&framed(&run_at("diagnostics 300").encode())).await.unwrap();
     let all = messages(&mut io).await;
     assert_eq!(all.len(), 301);
@@ -150,7 +229,7 @@ async fn r4_events_come_in_order_and_before_the_response() {
 #[tokio::test(start_paused = true)]
 async fn a_disconnect_cancels() {
     let service = fake();
-    let (mut io, task) = serve(&service, Gate::Open, 1024);
+    let (mut io, task) = serve(&service, open(), 1024);
     io.write_all(&framed(&run_at("hang").encode())).await.unwrap();
     service.active(1).await;
     // Bytes behind the request are not an end.
@@ -166,7 +245,7 @@ async fn a_disconnect_cancels() {
 #[tokio::test(start_paused = true)]
 async fn back_pressure_stops_the_request_and_loses_no_diagnostic() {
     let service = fake();
-    let (mut io, task) = serve(&service, Gate::Open, 4096);
+    let (mut io, task) = serve(&service, open(), 4096);
     io.write_all(&framed(&run_at("diagnostics 1000").encode())).await.unwrap();
     // Paused time passes only when every task waits: the service is stuck in `send` by then.
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -183,7 +262,7 @@ async fn back_pressure_stops_the_request_and_loses_no_diagnostic() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_let_go() {
     let service = fake();
-    let (mut io, task) = serve(&service, Gate::Open, 4096);
+    let (mut io, task) = serve(&service, open(), 4096);
     io.write_all(&framed(&run_at("diagnostics 1000").encode())).await.unwrap();
     service.cancelled(1).await;
     assert_eq!(task.await.unwrap(), Ended::ClientGone);
@@ -193,7 +272,7 @@ async fn a_client_that_never_reads_is_let_go() {
 #[tokio::test(start_paused = true)]
 async fn superseded_progress_is_skipped() {
     let service = fake();
-    let (mut io, _task) = serve(&service, Gate::Open, 64 * 1024);
+    let (mut io, _task) = serve(&service, open(), 64 * 1024);
     io.write_all(&framed(&run_at("progress 50").encode())).await.unwrap();
     let all = messages(&mut io).await;
     let seen: Vec<_> = all

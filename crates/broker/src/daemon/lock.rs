@@ -6,14 +6,15 @@
 //! A starting daemon inherits the open file (see [`super::start`]) and lets go when it has registered: if the command that
 //! started it is killed meanwhile, nobody else starts a second one.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
+use beam_base::guarded::{Access, Folder, GuardError};
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, write_atomically};
+use super::control::{Control, LOCK, LOCK_NOTE, SMALL};
 use super::process::{PidStatus, pid_namespace, pid_status};
 
 /// Why the lock was not taken.
@@ -33,6 +34,9 @@ pub enum LockError {
         /// Milliseconds allowed.
         limit_ms: u128,
     },
+    /// Something else stands in its place.
+    #[error(transparent)]
+    Refused(#[from] GuardError),
     /// The file cannot be opened or locked.
     #[error("cannot lock {path}: {source}")]
     Io {
@@ -55,7 +59,7 @@ struct Note {
 #[derive(Debug)]
 pub struct ControlLock {
     file: File,
-    note: AbsPath,
+    folder: Folder,
 }
 
 impl ControlLock {
@@ -63,18 +67,18 @@ impl ControlLock {
     pub fn try_acquire(control: &Control) -> Result<Option<Self>, LockError> {
         let path = control.lock_path();
         let failed = |source| LockError::Io { path: path.clone(), source };
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let folder = control.folder()?;
+        let file = folder.file(LOCK, Access::Write)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
-        let note = control.lock_note_path();
         let text =
             serde_json::to_vec(&Note { pid: std::process::id(), pid_namespace: pid_namespace() }).unwrap_or_default();
         // The note is a courtesy; without it the owner is merely unknown.
-        let _unnamed = write_atomically(&note, &text);
-        Ok(Some(Self { file, note }))
+        let _unnamed = folder.replace(LOCK_NOTE, &text);
+        Ok(Some(Self { file, folder }))
     }
 
     /// Waits for the lock at most `limit`.
@@ -107,12 +111,13 @@ impl ControlLock {
 
 impl Drop for ControlLock {
     fn drop(&mut self) {
-        let _already_gone = fs::remove_file(&self.note);
+        let _already_gone = self.folder.remove(LOCK_NOTE);
     }
 }
 
 fn owner(control: &Control) -> String {
-    let note: Option<Note> = fs::read(control.lock_note_path()).ok().and_then(|b| serde_json::from_slice(&b).ok());
+    let note: Option<Note> =
+        control.folder().and_then(|f| f.read(LOCK_NOTE, SMALL)).ok().and_then(|b| serde_json::from_slice(&b).ok());
     match note {
         None => "an unknown owner".to_owned(),
         Some(n) => match pid_status(n.pid, n.pid_namespace.as_deref()) {
@@ -127,6 +132,18 @@ fn owner(control: &Control) -> String {
 mod tests {
     use super::super::testing::project;
     use super::*;
+    use std::fs;
+
+    /// Nothing is made behind a link that a cloned project brought along.
+    #[test]
+    fn a_planted_lock_is_refused_and_not_followed() {
+        let (_keep, control) = project();
+        let victim = control.root().join("victim");
+        std::os::unix::fs::symlink(&victim, control.lock_path()).unwrap();
+        let text = ControlLock::try_acquire(&control).unwrap_err().to_string();
+        assert!(text.contains("is a symbolic link; remove it: rm"), "{text}");
+        assert!(!victim.exists());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_is_bounded_and_names_the_owner() {

@@ -8,6 +8,8 @@
 //! * **R5** (here) a connection that panics or stalls costs its own request only, never the daemon or another client.
 //! * **R7** stopping is: no new connections, registry and socket gone, cancel, drain to a deadline, end.
 //! * **R8** a daemon is alive if it answers for the root, whatever the pid in the registry says.
+//! * **R9** a daemon that is busy or silent is neither gone nor replaced; whoever waits for it is told.
+//! * **R10** a signal goes only to the process that the kernel names as the listener of a socket.
 //! * **D4** only the user who started the daemon can speak to it, and a client speaks only to its own user's daemon.
 
 pub mod client;
@@ -17,6 +19,7 @@ pub mod incident;
 pub mod lease;
 pub mod listener;
 pub mod lock;
+pub mod probe;
 pub mod process;
 pub mod registry;
 pub mod serve;

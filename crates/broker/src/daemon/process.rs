@@ -1,14 +1,10 @@
-//! Questions about processes: our user, our pid namespace, whether a recorded pid still runs.
+//! Questions about processes: our pid namespace, whether a recorded pid still runs.
 //!
 //! Must never decide whether a *daemon* is alive: a pid may belong to another namespace or to a later process (R8).
 
-use rustix::process::{Pid, Signal};
+use std::time::Duration;
 
-/// Our effective user.
-#[must_use]
-pub fn our_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
+use rustix::process::Pid;
 
 /// The name of our pid namespace, where the platform has them: pids of two namespaces cannot be compared.
 #[must_use]
@@ -68,10 +64,71 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// Kills a process that is known to be ours. Errors mean it is gone already.
-pub fn kill(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _gone = rustix::process::kill_process(pid, Signal::KILL);
+/// The process that listens on a socket, as the kernel names it, held by a descriptor: its number can be given to nobody else while this
+/// is asked or signalled. The only way here to a signal; a pid that was read from a file is for messages.
+#[derive(Debug)]
+pub struct Listener {
+    pid: u32,
+    #[cfg(target_os = "linux")]
+    fd: std::os::fd::OwnedFd,
+}
+
+impl Listener {
+    /// Of a connected socket; `None` where the kernel does not say (another pid namespace, another system) and for ourselves.
+    ///
+    /// The process could have ended between the kernel's word and this. It had not if the connection is found alive afterwards (an
+    /// answer comes, or no end does): whoever has the descriptor then has that very process.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn of(stream: &tokio::net::UnixStream) -> Option<Self> {
+        let pid = stream.peer_cred().ok()?.pid()?;
+        let known = Pid::from_raw(pid).filter(|p| *p != rustix::process::getpid())?;
+        let fd = rustix::process::pidfd_open(known, rustix::process::PidfdFlags::empty()).ok()?;
+        Some(Self { pid: u32::try_from(pid).ok()?, fd })
+    }
+
+    /// Nothing here vouches for a process, so none is signalled.
+    #[cfg(not(target_os = "linux"))]
+    #[must_use]
+    pub fn of(_: &tokio::net::UnixStream) -> Option<Self> {
+        None
+    }
+
+    /// Its number, for messages.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it ends within `limit`.
+    pub async fn ends(&self, limit: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + limit;
+        while !self.has_ended() {
+            if tokio::time::Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        true
+    }
+
+    /// A process descriptor can be read from once its process has ended, waited for or not.
+    #[cfg(target_os = "linux")]
+    fn has_ended(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// Ends it. Errors mean that it is gone already.
+    pub fn kill(&self) {
+        #[cfg(target_os = "linux")]
+        let _gone = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::KILL);
     }
 }
 

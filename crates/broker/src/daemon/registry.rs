@@ -3,14 +3,15 @@
 //! A registry is a hint. Whether its daemon lives is decided by asking it (R8).
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
-use std::path::Path;
+use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
+use beam_base::guarded::{Access, Folder, GuardError};
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, write_atomically};
+use super::control::{Control, REGISTRY, SMALL};
 
 /// The secret that a client on loopback TCP shows. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,22 +95,48 @@ impl Registry {
     /// The entry of a control directory; `None` when there is none or it is no entry (then nothing can be found by it).
     #[must_use]
     pub fn read(control: &Control) -> Option<Self> {
-        let body = fs::read(control.registry_path()).ok()?;
-        serde_json::from_slice(&body).ok()
+        Self::look(control).ok().flatten()
+    }
+
+    /// The same, and why what lies there is not even read.
+    pub fn look(control: &Control) -> Result<Option<Self>, GuardError> {
+        match control.folder().and_then(|folder| folder.read(REGISTRY, SMALL)) {
+            Ok(body) => Ok(serde_json::from_slice(&body).ok()),
+            Err(e) if e.is_missing() => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     /// Publishes the entry in one step.
     pub fn write(&self, control: &Control) -> io::Result<()> {
         let mut body = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
         body.push(b'\n');
-        write_atomically(&control.registry_path(), &body)
+        let folder = control.folder().map_err(GuardError::into_io)?;
+        let _held = Guard::take(&folder)?;
+        folder.replace(REGISTRY, &body)
     }
 
-    /// Takes the entry away if it is still this daemon's. Callers hold the control lock or are the daemon itself.
+    /// Takes the entry away if it is still this very daemon's.
+    ///
+    /// All of the entry is compared: two daemons of two pid namespaces can share configuration and pid, and so the id. Comparing and
+    /// removing are one act for whoever writes an entry, since both hold [`Guard`]: a successor's entry cannot come in between.
     pub fn remove(&self, control: &Control) {
-        if Self::read(control).is_some_and(|now| now.daemon_id == self.daemon_id) {
-            let _already_gone = fs::remove_file(control.registry_path());
+        let Ok(folder) = control.folder() else {
+            return;
+        };
+        // Without the lock the entry stays. It is then stale, which costs the next command a look; a wrong removal costs a daemon.
+        let Ok(_held) = Guard::take(&folder) else {
+            return;
+        };
+        if Self::read(control).as_ref() == Some(self) {
+            let _already_gone = folder.remove(REGISTRY);
         }
+    }
+
+    /// Whether both entries are of one daemon, whatever else they say.
+    #[must_use]
+    pub fn is_same_daemon(&self, other: &Self) -> bool {
+        (&self.daemon_id, &self.socket, &self.started_at) == (&other.daemon_id, &other.socket, &other.started_at)
     }
 
     /// As JSON for people and reports: without the token.
@@ -133,12 +160,38 @@ impl Registry {
     }
 }
 
-/// Identity of a file's content as far as metadata tell; changes when the registry is replaced.
+/// Orders every change of the registry file. Not the control lock: a daemon that ends must not wait for whoever starts another.
+struct Guard(
+    // Holds the lock.
+    #[expect(dead_code, reason = "held, not read")] fs::File,
+);
+
+impl Guard {
+    const NAME: &'static str = "beam-daemon.json.lock";
+
+    /// Held for a few system calls at a time; whoever is stopped while holding it must not stop everybody else.
+    fn take(folder: &Folder) -> io::Result<Self> {
+        let file = folder.file(Self::NAME, Access::Write).map_err(GuardError::into_io)?;
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) if began.elapsed() < Duration::from_secs(2) => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+        }
+    }
+}
+
+/// Identity of the registry's content as far as metadata tell; changes when it is replaced.
 #[must_use]
-pub(crate) fn stamp(path: &Path) -> Option<(u64, i64, i64, u64)> {
+pub(crate) fn stamp(control: &Control) -> Option<(u64, i64, i64, i64)> {
     use std::os::unix::fs::MetadataExt;
-    let m = fs::symlink_metadata(path).ok()?;
-    Some((m.ino(), m.mtime(), m.mtime_nsec(), m.len()))
+    let m = fs::symlink_metadata(control.registry_path()).ok()?;
+    Some((m.ino(), m.mtime(), m.mtime_nsec(), i64::try_from(m.len()).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
@@ -230,5 +283,64 @@ mod tests {
         assert_eq!(t.expose().len(), 64);
         assert_ne!(t, Token::random().unwrap());
         assert!(t.matches(t.expose().as_bytes()) && !t.matches(b"") && !t.matches(b"x"));
+    }
+
+    /// Same configuration, same pid of another namespace: the same id, and yet another daemon.
+    #[test]
+    fn an_entry_of_the_same_id_is_not_the_own_one() {
+        let (_keep, control) = project();
+        let ours = sample(control.root());
+        let mut successor = ours.clone();
+        successor.socket = control.root().join(".beam/run/e.sock");
+        successor.write(&control).unwrap();
+        ours.remove(&control);
+        assert_eq!(Registry::read(&control), Some(successor));
+    }
+
+    /// A daemon that ends while its successor registers never takes the successor's entry with it.
+    #[test]
+    fn a_successors_entry_survives_a_removal_at_the_same_time() {
+        let (_keep, control) = project();
+        let ours = sample(control.root());
+        let mut successor = ours.clone();
+        successor.daemon_id = "successor-8".into();
+        for _ in 0..500 {
+            ours.write(&control).unwrap();
+            let together = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    together.wait();
+                    ours.remove(&control);
+                });
+                together.wait();
+                successor.write(&control).unwrap();
+            });
+            assert_eq!(Registry::read(&control).as_ref(), Some(&successor));
+        }
+    }
+
+    /// Links, FIFOs and endless files in its place are no entry, at once, and a daemon that registers replaces them.
+    #[test]
+    fn planted_registries_are_neither_followed_nor_waited_for() {
+        let (_keep, control) = project();
+        let path = control.registry_path();
+        let entry = sample(control.root());
+        let victim = control.root().join("victim");
+        fs::write(&victim, serde_json::to_vec(&entry).unwrap()).unwrap();
+        for target in [victim.as_path(), std::path::Path::new("/dev/zero")] {
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            assert_eq!(Registry::read(&control), None);
+            assert!(matches!(Registry::look(&control), Err(GuardError::Link { .. })));
+            entry.write(&control).unwrap();
+            assert_eq!(Registry::read(&control).as_ref(), Some(&entry));
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(victim.exists());
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        assert!(matches!(Registry::look(&control), Err(GuardError::WrongType { .. })));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, vec![b' '; 1 << 20]).unwrap();
+        assert!(matches!(Registry::look(&control), Err(GuardError::TooLarge { .. })));
     }
 }

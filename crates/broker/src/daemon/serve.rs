@@ -6,18 +6,20 @@
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use beam_base::AbsPath;
+use beam_base::guarded::our_uid;
+use beam_base::{AbsPath, CancelToken};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::control::{Control, ControlError, SocketFolder};
 use super::lock::ControlLock;
-use super::process::{our_uid, pid_namespace};
+use super::process::pid_namespace;
 use super::registry::{self, Registry, Token};
 use super::{Service, clock, lease, listener};
 use listener::{Gate, Limits};
@@ -124,11 +126,39 @@ struct Daemon<S> {
     tcp: Option<(TcpListener, Token)>,
     connections: JoinSet<()>,
     room: Arc<Semaphore>,
+    /// Places of those who are told that there is no room: telling takes a moment, and must not be without bound either.
+    refusals: Arc<Semaphore>,
+    /// Places of TCP connections that have not shown the token.
+    strangers: Arc<Semaphore>,
+    wrong_tokens: Arc<AtomicU64>,
+    root_lost: CancelToken,
     root_identity: (u64, u64),
     /// Metadata of the registry as last read, so that the poll reads it only when it changed.
-    registry_stamp: Option<(u64, i64, i64, u64)>,
+    registry_stamp: Stamp,
     idle_lock: Option<ControlLock>,
     signals: [Signal; 3],
+}
+
+type Stamp = Option<(u64, i64, i64, i64)>;
+
+/// What a look around has seen.
+struct Surroundings {
+    root_is_there: bool,
+    stamp: Stamp,
+    /// Whether clients find this daemon.
+    named: bool,
+    /// The control lock, if idleness may end the daemon.
+    idle: Option<ControlLock>,
+}
+
+/// Runs what may wait for a file system where it keeps nobody waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        // Not aborted by us: the runtime ends, and with it whoever waits here.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 enum Arrived {
@@ -142,7 +172,10 @@ impl<S: Service> Daemon<S> {
         let signals =
             [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
         let root = config.control.root().clone();
-        let root_identity = identity(&root).map_err(|source| ServeError::Root { root: root.clone(), source })?;
+        let looked_at = root.clone();
+        let root_identity = blocking(move || identity(&looked_at))
+            .await
+            .map_err(|source| ServeError::Root { root: root.clone(), source })?;
         let tcp = match config.port {
             None => None,
             Some(port) => {
@@ -153,7 +186,9 @@ impl<S: Service> Daemon<S> {
             }
         };
         let pid = std::process::id();
-        let (socket, unix) = listen(&config.control.socket_folders())?;
+        let control = config.control.clone();
+        let (socket, unix) = blocking(move || listen(&control.socket_folders())).await?;
+        let unix = UnixListener::from_std(unix)?;
         let short: String = config.config_hash.chars().take(12).collect();
         let port = tcp.as_ref().map(|(l, _)| l.local_addr()).transpose()?.map(|a| a.port());
         let registry = Registry {
@@ -173,14 +208,21 @@ impl<S: Service> Daemon<S> {
             requested_port: config.port,
             idle_seconds: config.idle.map(|d| d.as_secs()),
         };
-        let path = config.control.registry_path();
-        if let Err(source) = registry.write(&config.control) {
-            let _never_found = std::fs::remove_file(&registry.socket);
-            return Err(ServeError::Registry { path, source });
-        }
+        let (control, entry) = (config.control.clone(), registry.clone());
+        let registry_stamp = blocking(move || {
+            entry.write(&control).map(|()| registry::stamp(&control)).inspect_err(|_| {
+                let _never_found = std::fs::remove_file(&entry.socket);
+            })
+        })
+        .await
+        .map_err(|source| ServeError::Registry { path: config.control.registry_path(), source })?;
         Ok(Self {
-            registry_stamp: registry::stamp(&path),
+            registry_stamp,
             room: Arc::new(Semaphore::new(config.limits.connections)),
+            refusals: Arc::new(Semaphore::new(config.limits.connections)),
+            strangers: Arc::new(Semaphore::new(config.limits.strangers)),
+            wrong_tokens: Arc::default(),
+            root_lost: CancelToken::new(),
             connections: JoinSet::new(),
             idle_lock: None,
             config,
@@ -193,21 +235,36 @@ impl<S: Service> Daemon<S> {
         })
     }
 
-    /// The loop: one closed set of things that can happen.
+    /// The loop: one closed set of things that can happen. Nothing in it waits for a file system: looking around is done on a thread of
+    /// its own, and one that hangs there keeps nobody from being served.
     async fn accept(&mut self) -> Stopped {
         let service = self.service.clone();
         let asked = service.shutdown_asked();
         let mut asked = std::pin::pin!(asked);
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looking: Option<JoinHandle<Surroundings>> = None;
         loop {
+            let looked = async {
+                match &mut looking {
+                    Some(looking) => looking.await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = &mut asked => return Stopped::Asked,
                 () = any(&mut self.signals) => return Stopped::Signal,
                 arrived = next(&self.unix, self.tcp.as_ref()) => self.admit(arrived).await,
                 // Reaps ended connections, so that the set does not grow.
                 Some(ended) = self.connections.join_next(), if !self.connections.is_empty() => note_panic(ended),
-                _ = poll.tick() => if let Some(why) = self.look_around() { return why },
+                looked = looked => {
+                    looking = None;
+                    match looked {
+                        Ok(surroundings) => if let Some(why) = self.judge(surroundings) { return why },
+                        Err(e) => tracing::error!("cannot look around: {e}"),
+                    }
+                }
+                _ = poll.tick() => if looking.is_none() { looking = Some(self.look_around()) },
             }
         }
     }
@@ -222,68 +279,131 @@ impl<S: Service> Daemon<S> {
                 return;
             }
         };
+        match arrived {
+            Arrived::Unix(io) => self.admit_client(io),
+            Arrived::Tcp(io, token) => self.admit_stranger(io, token),
+        }
+    }
+
+    fn admit_client(&mut self, io: UnixStream) {
         let service = self.service.clone();
         let limits = self.config.limits;
-        let room = Arc::clone(&self.room).try_acquire_owned();
-        self.connections.spawn(async move {
-            let ended = match (arrived, room) {
-                (Arrived::Unix(io), Ok(_held)) => match io.peer_cred().map(|c| c.uid()) {
-                    Ok(uid) if may_enter(uid, our_uid()) => {
-                        listener::connection(io, Gate::Open, &service, &limits).await
-                    }
-                    other => listener::foreign(io, other.ok(), &limits).await,
-                },
-                (Arrived::Tcp(io, token), Ok(_held)) => {
-                    let _only_slower = io.set_nodelay(true);
-                    listener::connection(io, Gate::Token(token), &service, &limits).await
+        let root_lost = self.root_lost.clone();
+        let uid = io.peer_cred().map(|c| c.uid());
+        let known = matches!(uid, Ok(uid) if may_enter(uid, our_uid()));
+        match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(place) if known => {
+                self.connections.spawn(async move {
+                    let ended = listener::connection(io, Gate::Open(place), &service, &limits, &root_lost).await;
+                    tracing::debug!(?ended, "connection");
+                });
+            }
+            // Without a place even for a refusal the connection is closed, and the client asks again.
+            other => {
+                if let Ok(held) = Arc::clone(&self.refusals).try_acquire_owned() {
+                    drop(other);
+                    self.connections.spawn(async move {
+                        let _held = held;
+                        let ended = match known {
+                            true => listener::busy(io, &limits).await,
+                            false => listener::foreign(io, uid.ok(), &limits).await,
+                        };
+                        tracing::debug!(?ended, "connection");
+                    });
                 }
-                (Arrived::Unix(io), Err(_)) => listener::busy(io, &limits).await,
-                (Arrived::Tcp(io, _), Err(_)) => listener::busy(io, &limits).await,
-            };
+            }
+        }
+    }
+
+    /// Anybody on this machine can connect to the port: who has not shown the token takes no client's place.
+    fn admit_stranger(&mut self, io: TcpStream, token: Token) {
+        let Ok(waiting) = Arc::clone(&self.strangers).try_acquire_owned() else {
+            tracing::debug!(
+                "a TCP connection was closed: {} others have not shown the token",
+                self.config.limits.strangers
+            );
+            return;
+        };
+        let _only_slower = io.set_nodelay(true);
+        let gate = Gate::Token { token, waiting, room: Arc::clone(&self.room) };
+        let service = self.service.clone();
+        let limits = self.config.limits;
+        let (root_lost, wrong) = (self.root_lost.clone(), Arc::clone(&self.wrong_tokens));
+        self.connections.spawn(async move {
+            let ended = listener::connection(io, gate, &service, &limits, &root_lost).await;
+            if ended == listener::Ended::WrongToken {
+                let count = wrong.fetch_add(1, Ordering::Relaxed) + 1;
+                // The log must not grow with the patience of whoever guesses.
+                if count.is_power_of_two() {
+                    tracing::warn!("TCP connections without the right token so far: {count}");
+                }
+            }
             tracing::debug!(?ended, "connection");
         });
     }
 
+    /// Looks at everything that nobody tells us about.
+    fn look_around(&self) -> JoinHandle<Surroundings> {
+        let control = self.config.control.clone();
+        let registry = self.registry.clone();
+        let (before, root) = (self.registry_stamp, self.root_identity);
+        let idle = self.is_due();
+        tokio::task::spawn_blocking(move || {
+            let stamp = registry::stamp(&control);
+            let named = stamp.is_some()
+                && (stamp == before || Registry::read(&control).is_some_and(|r| r.is_same_daemon(&registry)));
+            Surroundings {
+                root_is_there: identity(control.root()).ok() == Some(root),
+                stamp,
+                named,
+                // Nobody holds a lease, and nobody is starting or stopping anything.
+                idle: match idle && !lease::any_live(&control) {
+                    true => ControlLock::try_acquire(&control).ok().flatten(),
+                    false => None,
+                },
+            }
+        })
+    }
+
     /// Reasons to end that nobody tells us.
-    fn look_around(&mut self) -> Option<Stopped> {
-        if identity(self.config.control.root()).ok() != Some(self.root_identity) {
+    fn judge(&mut self, seen: Surroundings) -> Option<Stopped> {
+        if !seen.root_is_there {
             return Some(Stopped::RootGone);
         }
-        let stamp = registry::stamp(&self.config.control.registry_path());
-        let ours = stamp.is_some() && (stamp == self.registry_stamp || self.still_named());
-        if ours {
-            self.registry_stamp = stamp;
+        if seen.named {
+            self.registry_stamp = seen.stamp;
         } else if self.quiet() {
             return Some(Stopped::Unregistered);
         }
-        self.is_idle().then_some(Stopped::Idle)
-    }
-
-    fn still_named(&self) -> bool {
-        Registry::read(&self.config.control).is_some_and(|r| r.daemon_id == self.registry.daemon_id)
+        // Somebody may have come while we looked. If not, the lock is kept until no client can find us any more.
+        if seen.idle.is_some() && self.is_due() {
+            self.idle_lock = seen.idle;
+            return Some(Stopped::Idle);
+        }
+        None
     }
 
     fn quiet(&self) -> bool {
         self.connections.is_empty() && self.service.active_requests() == 0
     }
 
-    /// Idle for long enough, nobody holds a lease, and nobody is starting or stopping anything: the lock is taken here and kept
-    /// until no client can find us any more.
-    fn is_idle(&mut self) -> bool {
-        let Some(limit) = self.config.idle else {
-            return false;
-        };
-        if !self.quiet() || self.service.last_activity().elapsed() < limit || lease::any_live(&self.config.control) {
-            return false;
-        }
-        self.idle_lock = ControlLock::try_acquire(&self.config.control).ok().flatten();
-        self.idle_lock.is_some()
+    /// Idle for long enough.
+    fn is_due(&self) -> bool {
+        self.config.idle.is_some_and(|limit| self.quiet() && self.service.last_activity().elapsed() >= limit)
     }
 
     /// R7: not to be found, no new connections, cancel, drain to a deadline, end.
     async fn end(mut self, why: Stopped) {
-        self.registry.remove(&self.config.control);
-        let _already_gone = std::fs::remove_file(&self.registry.socket);
+        if why == Stopped::RootGone {
+            self.root_lost.cancel();
+        }
+        let (control, registry) = (self.config.control.clone(), self.registry.clone());
+        let unregister = blocking(move || {
+            registry.remove(&control);
+            let _already_gone = std::fs::remove_file(&registry.socket);
+        });
+        // A file system that hangs keeps the entry, not the process.
+        let _left_as_stale = timeout(GRACE, unregister).await;
         if why == Stopped::Idle {
             // Clients that had connected before the socket was gone stand in the queue. They are served: they did nothing wrong.
             while let Ok(arrived) = timeout(Duration::from_millis(10), next(&self.unix, self.tcp.as_ref())).await {
@@ -347,7 +467,7 @@ fn identity(root: &AbsPath) -> io::Result<(u64, u64)> {
 }
 
 /// Binds in the first folder that takes a socket. A folder that is not safe is refused outright: somebody put it there.
-fn listen(folders: &[SocketFolder]) -> Result<(AbsPath, UnixListener), ServeError> {
+fn listen(folders: &[SocketFolder]) -> Result<(AbsPath, std::os::unix::net::UnixListener), ServeError> {
     // Not the pid: daemons of two pid namespaces may share it and the folder. The name is short, as socket addresses are.
     let seed = format!("{} {}", std::process::id(), clock::nanos());
     let name = format!("{}.sock", &blake3::hash(seed.as_bytes()).to_hex()[..8]);
@@ -375,8 +495,9 @@ fn listen(folders: &[SocketFolder]) -> Result<(AbsPath, UnixListener), ServeErro
     Err(ControlError::NoSocketFolder(why.join("; ")).into())
 }
 
-fn bind(path: &AbsPath) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(path)?;
+fn bind(path: &AbsPath) -> io::Result<std::os::unix::net::UnixListener> {
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
     // The folder is private already; this is the second door.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::super::client::{self, ClientError, Endpoint};
 use super::super::control::HostPaths;
-use super::super::start::{self, Probe};
+use super::super::probe::{self, Probe, endpoint};
 use super::super::testing::{Fake, project, run_at};
 use super::super::{lease::Lease, process, stop};
 use super::*;
@@ -49,7 +49,7 @@ fn stats(control: &Control) -> Request {
 }
 
 async fn ask(registry: &Registry, request: &Request) -> String {
-    match client::call(&start::endpoint(registry), request).await {
+    match client::call(&endpoint(registry), request).await {
         Ok(r) => match r.outcome {
             Ok(value) => value.to_string(),
             Err(e) => e.message,
@@ -99,7 +99,7 @@ async fn r7_shutdown_answers_drains_and_leaves_nothing() {
     assert_eq!(running.await.unwrap(), "drained");
     assert_eq!(task.await.unwrap().unwrap(), Stopped::Asked);
     assert!(service.drained() && !registry.socket.exists() && !control.registry_path().exists());
-    let error = client::call(&start::endpoint(&registry), &stats(&control)).await.unwrap_err();
+    let error = client::call(&endpoint(&registry), &stats(&control)).await.unwrap_err();
     assert!(matches!(error, ClientError::NotListening(_)), "{error}");
 }
 
@@ -164,7 +164,7 @@ async fn the_last_client_before_an_idle_end_is_served() {
     let daemon = Daemon::bind(config(&control), service.clone()).await.unwrap();
     let registry = daemon.registry.clone();
     // In the queue of the socket, not accepted.
-    let mut late = client::Connection::open(&start::endpoint(&registry)).await.unwrap();
+    let mut late = client::Connection::open(&endpoint(&registry)).await.unwrap();
     let ending = tokio::spawn(daemon.end(Stopped::Idle));
     late.send(&run_at("ok").encode()).await;
     assert!(late.response(|_| {}).await.unwrap().outcome.is_ok());
@@ -175,14 +175,14 @@ async fn the_last_client_before_an_idle_end_is_served() {
 #[tokio::test]
 async fn r8_liveness_is_an_answer_for_this_root() {
     let (_keep, control) = project();
-    assert!(matches!(start::probe(&control).await, Probe::Absent));
+    assert!(matches!(probe::probe(&control).await, Probe::Absent));
 
     // A live pid and nobody behind the socket.
     let mut entry = registry::sample(control.root());
     entry.pid = std::process::id();
     entry.pid_namespace = process::pid_namespace();
     entry.write(&control).unwrap();
-    assert!(matches!(start::probe(&control).await, Probe::Stale(_)));
+    assert!(matches!(probe::probe(&control).await, Probe::Stale(_)));
 
     // A dead pid and a daemon that answers: the pid may be of another namespace.
     let (_service, registry, _task) = start(config(&control)).await;
@@ -190,7 +190,7 @@ async fn r8_liveness_is_an_answer_for_this_root() {
     entry.pid = 1;
     entry.pid_namespace = Some("pid:[1]".into());
     entry.write(&control).unwrap();
-    assert!(matches!(start::probe(&control).await, Probe::Live(_)));
+    assert!(matches!(probe::probe(&control).await, Probe::Live(_)));
 
     // A daemon of another root does not count, and is not stopped in this one's name.
     let (_keep2, other) = project();
@@ -198,7 +198,7 @@ async fn r8_liveness_is_an_answer_for_this_root() {
     let mut entry = foreign.clone();
     entry.root = control.root().clone();
     entry.write(&control).unwrap();
-    assert!(matches!(start::probe(&control).await, Probe::Stale(_)));
+    assert!(matches!(probe::probe(&control).await, Probe::Stale(_)));
     let stopped = stop::shutdown(&control, Duration::from_secs(5)).await.unwrap();
     assert!(matches!(stopped, stop::Stopped::NotFound));
     assert!(!control.registry_path().exists());

@@ -1,6 +1,5 @@
 //! Finding the daemon of a project, or starting one: exactly one per control directory, however many commands begin at once.
 //!
-//! * **R8** a registry is believed when the process behind it answers for this root and this workspace.
 //! * Whoever starts a daemon holds the control lock; the daemon inherits it and holds it, too, until it is registered.
 //! * A daemon of another configuration is replaced: the new one runs before the old one is stopped.
 
@@ -10,21 +9,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use beam_base::AbsPath;
-use beam_wire::Request;
-use beam_wire::stats::ReadStats;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 
-use super::client::{self, ClientError, Endpoint};
+use super::client::{ClientError, Watch};
 use super::control::{Control, ControlError};
 use super::lock::{ControlLock, LockError};
+pub use super::probe::endpoint;
+use super::probe::{Probe, probe_with};
 use super::registry::Registry;
 use super::{PROTOCOL, incident, stop};
 
-/// A live daemon answers `stats` at once; a machine under load gets a little more.
-const ANSWER: Duration = Duration::from_secs(5);
-/// A daemon does nothing slow before it is ready.
+/// A daemon does nothing slow before it is ready. It gives up itself before this; see `daemon` in the command line's crate.
 const READY: Duration = Duration::from_secs(30);
+
+/// How a line on the starter's pipe begins with which a daemon says why it will not be ready. It is one line.
+pub const FAILED: &str = "failed ";
 
 /// Why there is no daemon.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +39,10 @@ pub enum StartError {
     #[error("cannot start the daemon: {0}")]
     Spawn(#[source] io::Error),
     /// It ended before it was ready.
-    #[error("the daemon ended before it was ready ({status}); its log {log}:\n{tail}")]
+    #[error("the daemon ended before it was ready ({status}){}; its log {log}:\n{tail}", said(.cause.as_deref()))]
     Failed {
+        /// What it said on the pipe: this comes even when no log can be written.
+        cause: Option<String>,
         /// Exit status.
         status: String,
         /// The log file.
@@ -58,6 +60,16 @@ pub enum StartError {
         /// The log's text.
         tail: String,
     },
+    /// One runs, and does not respond. None is started beside it.
+    #[error("the daemon of {root} (pid {pid}) runs but does not respond: {error}; `lean-beam shutdown` ends it")]
+    Unresponsive {
+        /// As its entry says.
+        pid: u32,
+        /// The root.
+        root: AbsPath,
+        /// What happened.
+        error: ClientError,
+    },
     /// It said it was ready, but does not answer.
     #[error("the daemon started but does not answer for {root}: {why}")]
     Mute {
@@ -66,6 +78,10 @@ pub enum StartError {
         /// What happened.
         why: String,
     },
+}
+
+fn said(cause: Option<&str>) -> String {
+    cause.map(|c| format!(": {c}")).unwrap_or_default()
 }
 
 /// What two daemons must share to stand for each other.
@@ -100,17 +116,6 @@ pub struct Wanted {
     pub env_remove: Vec<OsString>,
 }
 
-/// What stands behind a registry.
-#[derive(Debug)]
-pub enum Probe {
-    /// A daemon that answers for this root.
-    Live(Registry),
-    /// An entry whose daemon does not.
-    Stale(Registry),
-    /// No entry.
-    Absent,
-}
-
 /// A daemon to talk to.
 #[derive(Debug)]
 pub struct Found {
@@ -120,49 +125,25 @@ pub struct Found {
     pub started: Option<Child>,
 }
 
-/// Looks at the registry and asks whoever it names (R8).
-pub async fn probe(control: &Control) -> Probe {
-    match Registry::read(control) {
-        None => Probe::Absent,
-        Some(registry) => match answers(control, &registry).await {
-            Ok(()) => Probe::Live(registry),
-            Err(why) => {
-                tracing::debug!("registry {}: {why}", registry.daemon_id);
-                Probe::Stale(registry)
-            }
-        },
-    }
-}
-
-/// Whether the process behind the entry serves this root under this workspace.
-async fn answers(control: &Control, registry: &Registry) -> Result<(), ClientError> {
-    let foreign = || ClientError::Closed;
-    // An entry for another root does not count, even if its daemon lives.
-    if registry.root != *control.root() {
-        return Err(foreign());
-    }
-    let mut request = Request::new(ReadStats {});
-    request.workspace_id = Some(registry.workspace_id.clone());
-    request.root = Some(control.root().to_string());
-    let response = client::call_within(&endpoint(registry), &request, ANSWER).await?;
-    let root = response.outcome.as_ref().ok().and_then(|r| r.get("root")?.as_str().map(str::to_owned));
-    if root.as_deref() == Some(control.root().to_string().as_str()) { Ok(()) } else { Err(foreign()) }
-}
-
-/// How to reach the daemon of an entry.
-#[must_use]
-pub fn endpoint(registry: &Registry) -> Endpoint {
-    Endpoint::Unix(registry.socket.clone())
-}
-
 /// A live daemon of the wanted configuration, without taking the lock: the way of every command but the first.
-pub async fn reuse(control: &Control, wanted: &Wanted) -> Option<Registry> {
+///
+/// One that lives but does not respond is an error (R9).
+pub async fn reuse(control: &Control, wanted: &Wanted, watch: &Watch) -> Result<Option<Registry>, StartError> {
     // Cheap first: an entry of another configuration is not asked.
-    Registry::read(control).filter(|r| fits(r, wanted))?;
-    match probe(control).await {
-        Probe::Live(registry) if fits(&registry, wanted) => Some(registry),
-        Probe::Live(_) | Probe::Stale(_) | Probe::Absent => None,
+    if !Registry::read(control).is_some_and(|r| fits(&r, wanted)) {
+        return Ok(None);
     }
+    match probe_with(control, watch).await {
+        Probe::Live(registry) if fits(&registry, wanted) => Ok(Some(registry)),
+        Probe::Unresponsive(registry, error) => Err(unresponsive(registry, error)),
+        Probe::Live(_) | Probe::Stale(_) | Probe::Absent => Ok(None),
+    }
+}
+
+/// The error of whoever needs a daemon that runs and does not respond.
+#[must_use]
+pub fn unresponsive(registry: Registry, error: ClientError) -> StartError {
+    StartError::Unresponsive { pid: registry.pid, root: registry.root, error }
 }
 
 fn fits(registry: &Registry, wanted: &Wanted) -> bool {
@@ -170,14 +151,20 @@ fn fits(registry: &Registry, wanted: &Wanted) -> bool {
 }
 
 /// The daemon of the wanted configuration, started if need be; waits at most `lock_limit` for others who start or stop.
-pub async fn obtain(control: &Control, wanted: &Wanted, lock_limit: Duration) -> Result<Found, StartError> {
-    if let Some(registry) = reuse(control, wanted).await {
+pub async fn obtain(
+    control: &Control,
+    wanted: &Wanted,
+    lock_limit: Duration,
+    watch: &Watch,
+) -> Result<Found, StartError> {
+    if let Some(registry) = reuse(control, wanted, watch).await? {
         return Ok(Found { registry, started: None });
     }
     control.create()?;
     let lock = ControlLock::acquire(control, lock_limit).await?;
     // Somebody may have started it while we waited.
-    let old = match probe(control).await {
+    let old = match probe_with(control, watch).await {
+        Probe::Unresponsive(registry, error) => return Err(unresponsive(registry, error)),
         Probe::Live(registry) if fits(&registry, wanted) => return Ok(Found { registry, started: None }),
         Probe::Live(old) => Some(old),
         Probe::Stale(old) => {
@@ -199,8 +186,9 @@ pub async fn obtain(control: &Control, wanted: &Wanted, lock_limit: Duration) ->
     if let Some(old) = after {
         stop::stop_live(control, &old).await;
     }
-    let registry = match probe(control).await {
+    let registry = match probe_with(control, watch).await {
         Probe::Live(registry) => registry,
+        Probe::Unresponsive(registry, error) => return Err(unresponsive(registry, error)),
         Probe::Stale(registry) => {
             registry.remove(control);
             return Err(mute(control, started, "it does not answer"));
@@ -241,10 +229,11 @@ async fn launch(control: &Control, wanted: &Wanted, lock: &ControlLock) -> Resul
     let tail = || incident::log_tail(control).unwrap_or_default();
     match said {
         Ok(Ok(Some(line))) if line.starts_with("ready ") => Ok(child),
-        Ok(_) => {
-            // It has closed the pipe: it has ended or is about to.
+        Ok(line) => {
+            // It has said why it does not start, or closed the pipe: it has ended or is about to.
+            let cause = line.ok().flatten().map(|l| l.strip_prefix(FAILED).unwrap_or(&l).to_owned());
             let status = end(&mut child);
-            Err(StartError::Failed { status, log: control.log_path(), tail: tail() })
+            Err(StartError::Failed { cause, status, log: control.log_path(), tail: tail() })
         }
         Err(_) => {
             end(&mut child);

@@ -2,10 +2,7 @@
 //!
 //! Must never ask a daemon or start anything; a file that cannot be read is a warning or a null, never an error.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
+use beam_base::AbsPath;
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -62,9 +59,12 @@ fn part(what: &str, value: Option<&Value>, warnings: &mut Vec<String>) -> Value 
 }
 
 fn daemon(control: &Control, warnings: &mut Vec<String>) -> Value {
-    let registry = Registry::read(control);
+    let looked = Registry::look(control);
+    let refused = looked.as_ref().err().map(ToString::to_string);
+    let registry = looked.ok().flatten();
     let status = registry.as_ref().map(|r| pid_status(r.pid, r.pid_namespace.as_deref()));
     match (&registry, status) {
+        (None, _) if refused.is_some() => warnings.extend(refused),
         (None, _) if control.registry_path().as_path().exists() => {
             warnings.push(format!("the daemon's registry {} cannot be read", control.registry_path()));
         }
@@ -76,7 +76,7 @@ fn daemon(control: &Control, warnings: &mut Vec<String>) -> Value {
         _ => {}
     }
     let incidents: Vec<_> =
-        incident::newest_first(control).into_iter().take(INCIDENTS).filter_map(|p| read_incident(&p)).collect();
+        incident::read_newest(control, INCIDENTS, MAX_INCIDENT).into_iter().filter_map(incident).collect();
     let mut out = Map::new();
     out.insert("registryPath".into(), control.registry_path().to_string().into());
     out.insert("registry".into(), registry.as_ref().map(Registry::redacted).into());
@@ -90,14 +90,9 @@ fn daemon(control: &Control, warnings: &mut Vec<String>) -> Value {
     Value::Object(out)
 }
 
-/// The incident with its path; `None` for one that is gone, broken or not ours (it is a report about something else that matters).
-fn read_incident(path: &Path) -> Option<Value> {
-    if !std::fs::symlink_metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_INCIDENT).read_to_end(&mut bytes).ok()?;
+/// The incident with its path; `None` for one that is broken (it is a report about something else that matters).
+fn incident((path, bytes): (AbsPath, Vec<u8>)) -> Option<Value> {
     let mut value: Value = serde_json::from_slice(&bytes).ok()?;
-    value.as_object_mut()?.insert("path".into(), path.to_string_lossy().into());
+    value.as_object_mut()?.insert("path".into(), path.to_string().into());
     Some(value)
 }

@@ -175,7 +175,7 @@ fn the_daemons_record_is_read_and_never_its_secret() {
     registry.token = Some(Token::from_text("hush-hush"));
     registry.write(&control).unwrap();
     for _ in 0..7 {
-        let _lines = incident::record(&control, incident::Kind::NoLiveDaemon, "none", Some(&registry));
+        let _lines = incident::record(&control, incident::IncidentKind::NoLiveDaemon, "none", Some(&registry));
     }
     fs::write(control.log_path(), "started\n").unwrap();
     fs::write(control.incident_dir().join("incident-9-broken.json"), "{").unwrap();

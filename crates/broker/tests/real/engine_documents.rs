@@ -1,16 +1,13 @@
 //! The barrier, unusual files, statistics, todo, navigation, dependencies.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use beam_wire::operation::OPERATIONS;
 use serde_json::{Value, json};
 
 use crate::support::expect::equal;
 use crate::support::lanes::{Lane, WORKSPACE};
-use crate::support::steps::{Outcome, PROOF, code, holds, probe, put, run_at, succeeds, sync};
+use crate::support::steps::{Outcome, PROOF, code, holds, probe, put, succeeds, sync};
 
 const MIXED: &str = "def a : Nat := \"x\"\n\ntheorem w : 1 = 1 := by\n  sorry\n\n#eval 1 + 1\n";
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 /// Variable: what preparing does. `fail` fails; a path gets a line for each call.
 pub const PREPARE: &str = "TEST_PREPARE";
-/// Variable: `fail` makes the daemon die before it is ready.
+/// Variable: `fail` makes the daemon die before it is ready, `hang` never be ready.
 pub const DAEMON: &str = "TEST_DAEMON";
 
 pub struct Backstage;
@@ -26,8 +26,12 @@ impl lean_beam::connect::Backstage for Backstage {
     type Service = Fake;
 
     fn service(&self, config: EngineConfig) -> Fake {
-        if config.settings.env.var(DAEMON) == Some("fail") {
-            panic!("told to die before being ready");
+        match config.settings.env.var(DAEMON) {
+            Some("fail") => panic!("told to die before being ready"),
+            Some("hang") => loop {
+                std::thread::park();
+            },
+            _ => {}
         }
         Fake(Arc::new(Inner {
             root: config.root,
