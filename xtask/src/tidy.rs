@@ -14,11 +14,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("lean", &["beam-base"]),
     ("wire", &["beam-base"]),
-    ("toolchain", &["beam-base", "beam-lean"]),
+    ("process", &["beam-base"]),
+    ("toolchain", &["beam-base", "beam-process"]),
+    ("project", &["beam-base", "beam-lean", "beam-process", "beam-toolchain"]),
+    ("embedded", &["beam-base", "beam-process", "beam-toolchain"]),
     ("session", &["beam-base", "beam-lean"]),
-    ("broker", &["beam-base", "beam-lean", "beam-session", "beam-toolchain", "beam-wire"]),
+    (
+        "broker",
+        &["beam-base", "beam-lean", "beam-process", "beam-project", "beam-session", "beam-toolchain", "beam-wire"],
+    ),
     ("mcp", &["beam-base", "beam-broker", "beam-wire"]),
-    ("cli", &["beam-base", "beam-broker", "beam-mcp", "beam-toolchain", "beam-wire"]),
+    ("cli", &["beam-base", "beam-broker", "beam-embedded", "beam-mcp", "beam-process", "beam-toolchain", "beam-wire"]),
     ("testkit", &["beam-base"]),
 ];
 

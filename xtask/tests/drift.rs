@@ -4,7 +4,7 @@ use xtask::{drift, tidy};
 
 #[test]
 fn every_symbol_that_a_newer_lean_lacks_is_judged() {
-    let lean = beam_toolchain::testing::shared_embedded_for_tests(&beam_broker::qualify::Qualifier).lean();
+    let lean = beam_embedded::testing::shared_embedded_for_tests(&beam_broker::qualify::Qualifier).lean();
     let root = tidy::repository();
     let found = drift::compare(&root, lean.as_path(), &testkit::native::shared_library()).unwrap();
     assert!(found.needed.len() > 200, "{} symbols are too few to be all of them", found.needed.len());

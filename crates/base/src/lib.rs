@@ -12,6 +12,7 @@ pub mod cancel;
 pub mod frame;
 pub mod path;
 pub mod pos;
+pub mod random;
 pub mod rpc;
 pub mod uri;
 

@@ -70,6 +70,7 @@ async fn watch(question: &Question<'_>, id: &str, mut connection: Connection) ->
     // From here on an interrupt does not end this process: the daemon's answer to it does.
     let mut interrupt: Signal = signal(SignalKind::interrupt())
         .map_err(|source| Failed::Local(CliError::System { what: "cannot listen to interrupts", source }))?;
+    beam_process::leave_interrupts();
     let began = Instant::now();
     question.ui.say_progress(|| format!("{}: asking", question.what));
     connection.send(&question.body).await;

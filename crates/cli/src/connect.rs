@@ -41,6 +41,7 @@ impl Backstage for Lean {
     }
 
     fn prepare(&self, root: &AbsPath, env: &HostEnv, choice: &Choice, progress: &dyn Progress) -> Result<(), CliError> {
+        beam_process::end_on_interrupt();
         let toolchain = beam_toolchain::resolve(root, env, choice)?;
         if let Some(notice) = &toolchain.notice {
             progress.note(notice);

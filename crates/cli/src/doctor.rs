@@ -7,10 +7,9 @@ use beam_base::AbsPath;
 use beam_broker::daemon::incident;
 use beam_broker::daemon::start::{self, Probe};
 use beam_broker::daemon::{Control, Registry, client};
-use beam_toolchain::admission::{Admission, Registries, Release};
 use beam_toolchain::extension::{self, Verdict};
-use beam_toolchain::toolchain::wanted;
-use beam_toolchain::{Found, Kind, Store, Toolchain};
+use beam_toolchain::support::{Registries, Support};
+use beam_toolchain::{Release, Store, Toolchain, ToolchainKind, ToolchainOrigin, wanted};
 use beam_wire::{Args, Backend, Op, Request};
 
 use crate::connect;
@@ -58,6 +57,7 @@ pub fn run(ctx: &Context, backend: Backend) -> Result<Ending, CliError> {
 fn lean(ctx: &Context, store: &Store, root: &AbsPath, report: &mut Report) {
     admission(ctx, store, root, report);
     report.line("toolchain choice", ctx.choice_text());
+    beam_process::end_on_interrupt();
     let toolchain = beam_toolchain::resolve(root, &ctx.env, &ctx.choice());
     match &toolchain {
         Ok(tc) => {
@@ -88,10 +88,10 @@ fn admission(ctx: &Context, store: &Store, root: &AbsPath, report: &mut Report) 
         Ok(Some((wanted, admission))) => {
             report.line("project toolchain", &wanted.name);
             report.line("project toolchain admission", admission.as_str());
-            report.line("project toolchain validated", admission == Admission::Validated);
+            report.line("project toolchain validated", admission == Support::Validated);
             let line = Release::parse(&wanted.name).map(|r| format!("v{}.{}", r.major, r.minor));
             report.line("project toolchain release line", line.as_deref().unwrap_or("(not applicable)"));
-            report.line("project toolchain accepted", admission != Admission::Unsupported);
+            report.line("project toolchain accepted", admission != Support::Unsupported);
         }
         Ok(None) => report.line("project toolchain", NONE),
         Err(e) => report.line("project toolchain", e),
@@ -124,19 +124,19 @@ fn state(toolchain: Option<&Toolchain>, store: &Store) -> String {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: ToolchainKind) -> &'static str {
     match kind {
-        Kind::Native => "native",
-        Kind::Embedded => "embedded",
+        ToolchainKind::Native => "native",
+        ToolchainKind::Embedded => "embedded",
     }
 }
 
-fn found(found: &Found) -> String {
+fn found(found: &ToolchainOrigin) -> String {
     match found {
-        Found::Elan { channel } => format!("elan toolchain {channel}"),
-        Found::Path => "PATH".to_owned(),
-        Found::EmbeddedFallback => "store, for want of another".to_owned(),
-        Found::Explicit => "as chosen".to_owned(),
+        ToolchainOrigin::Elan { channel } => format!("elan toolchain {channel}"),
+        ToolchainOrigin::Path => "PATH".to_owned(),
+        ToolchainOrigin::EmbeddedFallback => "store, for want of another".to_owned(),
+        ToolchainOrigin::Explicit => "as chosen".to_owned(),
     }
 }
 

@@ -7,9 +7,8 @@ use beam_broker::daemon::lock::LockError;
 use beam_broker::daemon::serve::ServeError;
 use beam_broker::daemon::start::StartError;
 use beam_broker::daemon::{ClientError, ControlError};
-use beam_toolchain::admission::RegistryError;
-use beam_toolchain::embedded::InstallError;
 use beam_toolchain::root::RootError;
+use beam_toolchain::support::RegistryError;
 use beam_toolchain::{ExtensionError, ResolveError, StoreError};
 
 use crate::args::ArgError;
@@ -62,7 +61,7 @@ pub enum CliError {
     Extension(#[from] ExtensionError),
     /// The embedded toolchain was not installed.
     #[error(transparent)]
-    Install(#[from] InstallError),
+    Install(#[from] crate::embedded::InstallError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),

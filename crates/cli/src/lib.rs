@@ -15,6 +15,7 @@ pub mod connect;
 pub mod context;
 pub mod daemon;
 pub mod doctor;
+pub mod embedded;
 pub mod error;
 pub mod help;
 pub mod input;

@@ -8,16 +8,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use beam_base::AbsPath;
-use beam_toolchain::admission::{Admission, Registries};
-use beam_toolchain::embedded;
-use beam_toolchain::{Choice, Found, Kind, ResolveError, Store, Toolchain};
+use beam_toolchain::support::{Registries, Support};
+use beam_toolchain::{Choice, EMBEDDED_NAME, ResolveError, Store, Toolchain, ToolchainKind, ToolchainOrigin};
 use camino::Utf8Path;
 use serde_json::Value;
 
 use crate::args::Wish;
 use crate::context::Context;
 use crate::error::{CliError, Ending};
-use crate::{toolchain, ui};
+use crate::{embedded, ui};
 
 /// The example. The positions in [`steps`] are those of `sorry`.
 const EXAMPLE: &str = "theorem both (p q : Prop) (hp : p) (hq : q) : p ∧ q := by
@@ -35,7 +34,7 @@ pub fn run(ctx: &Context, dir: Option<&Utf8Path>, wish: Option<Wish>) -> Result<
     }
     let dir = folder(&ctx, dir)?;
     let tc = lean(&ctx, &dir)?;
-    let embedded = tc.kind == Kind::Embedded;
+    let embedded = tc.kind == ToolchainKind::Embedded;
     let marker = project(&ctx, &dir, &tc)?;
     show(&format!("Lean {} ({}), {}", tc.version, if embedded { "embedded" } else { "native" }, tc.lean))?;
     show(&format!("example project: {dir} ({marker}, {FILE})\n\n{FILE}:\n{}", indent(EXAMPLE.trim_end())))?;
@@ -43,7 +42,7 @@ pub fn run(ctx: &Context, dir: Option<&Utf8Path>, wish: Option<Wish>) -> Result<
     let choice = match (&tc.found, ctx.wish()) {
         // Said on each line, so that the lines can be used as they stand.
         (_, Wish::Lean(_)) => Some(ctx.choice_text()),
-        (Found::Explicit | Found::EmbeddedFallback, _) if embedded => Some("embedded".to_owned()),
+        (ToolchainOrigin::Explicit | ToolchainOrigin::EmbeddedFallback, _) if embedded => Some("embedded".to_owned()),
         _ => None,
     };
     let shell = Shell { program: program()?, dir: dir.clone(), choice };
@@ -94,20 +93,20 @@ fn lean(ctx: &Context, dir: &AbsPath) -> Result<Toolchain, CliError> {
         ctx.ui.say(&found_not);
     }
     ctx.ui.say("installing the embedded Lean: 120 MB to download, then a minute or two of work, once");
-    toolchain::install(ctx, &Store::open(&ctx.env)?)?;
+    embedded::install(ctx, &Store::open(&ctx.env)?)?;
     Ok(beam_toolchain::resolve(dir, &ctx.env, &Choice::Embedded)?)
 }
 
 /// Writes the example. Nothing that is there and different is touched.
 fn project(ctx: &Context, dir: &AbsPath, tc: &Toolchain) -> Result<&'static str, CliError> {
     let name = match &tc.found {
-        Found::Elan { channel } => channel.clone(),
-        _ if tc.kind == Kind::Embedded => embedded::NAME.to_owned(),
+        ToolchainOrigin::Elan { channel } => channel.clone(),
+        _ if tc.kind == ToolchainKind::Embedded => EMBEDDED_NAME.to_owned(),
         _ => format!("leanprover/lean4:v{}", tc.version),
     };
     // A name that the lists do not know would be refused in a lean-toolchain file; a lakefile marks a project as well.
     let known =
-        name == embedded::NAME || Registries::load(&Store::open(&ctx.env)?)?.classify(&name) != Admission::Unsupported;
+        name == EMBEDDED_NAME || Registries::load(&Store::open(&ctx.env)?)?.classify(&name) != Support::Unsupported;
     let (marker, text) = if known {
         ("lean-toolchain", format!("{name}\n"))
     } else {

@@ -1,14 +1,12 @@
 //! `toolchain …` and the lists of accepted toolchains.
 
-use beam_broker::qualify::Qualifier;
-use beam_toolchain::admission::Registries;
-use beam_toolchain::embedded;
+use beam_toolchain::support::Registries;
 use beam_toolchain::{Entry, Store};
 
 use crate::args::ToolchainCommand;
 use crate::context::Context;
+use crate::embedded::install;
 use crate::error::{CliError, Ending};
-use crate::progress::Drawn;
 use crate::ui;
 
 /// Runs one of them.
@@ -27,11 +25,6 @@ pub fn run(ctx: &Context, command: &ToolchainCommand) -> Result<Ending, CliError
         ToolchainCommand::Path(id) => ui::answer(&store.path(id)?.to_string())?,
     }
     Ok(Ending::Done)
-}
-
-/// Installs the embedded toolchain, or finds it installed.
-pub fn install(ctx: &Context, store: &Store) -> Result<Entry, CliError> {
-    Ok(embedded::install(store, &ctx.env, &Qualifier, &Drawn::new(&ctx.ui))?)
 }
 
 fn describe(entry: &Entry) -> String {

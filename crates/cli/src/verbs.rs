@@ -164,6 +164,7 @@ pub fn print(ctx: &Context, response: &Response) -> Result<(), CliError> {
 async fn hold_until_interrupted(ctx: &Context) -> Result<(), CliError> {
     let mut interrupt = signal(SignalKind::interrupt())
         .map_err(|source| CliError::System { what: "cannot listen to interrupts", source })?;
+    beam_process::leave_interrupts();
     ctx.ui.say("holding the daemon until interrupted");
     interrupt.recv().await;
     Ok(())

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use beam_broker::qualify::Qualifier;
-use beam_toolchain::testing;
+use beam_embedded::testing;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use beam_base::AbsPath;
+use beam_process::HostEnv;
+use beam_process::env::is_executable;
 use serde::Deserialize;
 
-use crate::admission::Release;
-use crate::env::{HostEnv, is_executable};
+use crate::release::Release;
 
 const DEFAULT_ORIGIN: &str = "leanprover/lean4";
 

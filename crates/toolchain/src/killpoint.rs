@@ -2,7 +2,7 @@
 //!
 //! Always compiled in, so that what is tested is what ships. Without the variable it is one look-up.
 
-use crate::env::HostEnv;
+use beam_process::HostEnv;
 
 /// The point to stop at.
 const PARK: &str = "LEAN_BEAM_TEST_PARK";
@@ -10,7 +10,7 @@ const PARK: &str = "LEAN_BEAM_TEST_PARK";
 const MARK: &str = "LEAN_BEAM_TEST_PARK_MARK";
 
 /// Stops this thread for ever if the environment names this point, after making the marker file.
-pub(crate) fn kill_point(env: &HostEnv, name: &str) {
+pub fn kill_point(env: &HostEnv, name: &str) {
     if env.var(PARK) != Some(name) {
         return;
     }

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use beam_base::AbsPath;
+use beam_process::{HostEnv, Run, RunError};
 
-use crate::env::HostEnv;
-use crate::extension::{Extension, WORKER};
-use crate::process::{Run, RunError};
+use crate::extension::model::Extension;
+use crate::extension::sources::WORKER;
+use crate::model::{Toolchain, ToolchainKind, ToolchainOrigin};
 use crate::root::{Backend, has_marker};
-use crate::toolchain::{Found, Kind, Toolchain};
 
 /// A process to be started: the inherited environment, less `env_remove`, with `env` set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn worker_launch(
     };
     let mut search_path = env.var_os("LEAN_PATH").map(OsString::from);
     match tc.kind {
-        Kind::Embedded => {
+        ToolchainKind::Embedded => {
             launch.env_remove.extend(foreign(env));
             // Node reads it before our host can ignore it; `--inspect` or a preloaded module would end up in every worker.
             launch.env_remove.push("NODE_OPTIONS".into());
@@ -86,7 +86,7 @@ pub fn worker_launch(
                 launch.env.push(("LEAN_SRC_PATH".into(), root.as_path().as_os_str().to_owned()));
             }
         }
-        Kind::Native => {
+        ToolchainKind::Native => {
             if let Some(lake) = tc.lake.as_ref().filter(|_| has_lakefile(root)) {
                 for (key, value) in lake_env(lake, tc, root, env)? {
                     if key == "LEAN_PATH" {
@@ -123,11 +123,10 @@ type Variables = Vec<(OsString, Option<OsString>)>;
 
 /// The variables that `lake env` sets, `None` for those it unsets.
 fn lake_env(lake: &AbsPath, tc: &Toolchain, root: &AbsPath, env: &HostEnv) -> Result<Variables, LaunchError> {
-    let mut run = Run::new(lake, root).args(["env"]).limit(Duration::from_secs(300));
-    run.unset = foreign(env).collect();
+    let mut run = Run::new(lake, root).args(["env"]).limit(Duration::from_secs(300)).unset(foreign(env));
     // What elan's proxies tell the Lake they start. We start it without them (they download what is missing), and without these
     // Lake would keep its artifact cache in another place than the user's own `lake build`.
-    if let Found::Elan { channel } = &tc.found
+    if let ToolchainOrigin::Elan { channel } = &tc.found
         && let Some(home) = env.elan_home()
     {
         run = run.set("ELAN_HOME", home.as_os_str()).set("ELAN_TOOLCHAIN", channel);

@@ -37,6 +37,12 @@ pub enum LockError {
         /// How long we waited.
         waited: Duration,
     },
+    /// Whoever wanted it wants it no more.
+    #[error("waiting for {path} was stopped")]
+    Stopped {
+        /// The lock file.
+        path: AbsPath,
+    },
     /// The lock file cannot be used.
     #[error("cannot lock {path}: {source}")]
     Io {
@@ -55,7 +61,7 @@ pub fn describe(owner: Option<&Owner>) -> String {
 
 /// A held lock; let go by `Drop`, and by the kernel when the process ends in whatever way.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
     note: AbsPath,
 }
@@ -67,12 +73,16 @@ impl Drop for Lock {
     }
 }
 
-/// Takes `<dir>/<key>.lock`, waiting at most `limit`. `waiting` is called once, if the lock is not free at first.
-pub(crate) fn acquire(
+/// Takes `<dir>/<key>.lock`, waiting at most `limit`, or until `stop` says so. `waiting` is called once, if the lock is not free at first.
+///
+/// # Errors
+/// It is held by somebody else all the time, or cannot be used.
+pub fn acquire(
     dir: &AbsPath,
     key: &str,
     doing: &str,
     limit: Duration,
+    stop: &dyn Fn() -> bool,
     waiting: impl FnOnce(Option<&Owner>),
 ) -> Result<Lock, LockError> {
     let path = dir.join(format!("{key}.lock"));
@@ -88,6 +98,9 @@ pub(crate) fn acquire(
             Ok(()) => break,
             Err(TryLockError::Error(source)) => return Err(io(source)),
             Err(TryLockError::WouldBlock) => {}
+        }
+        if stop() {
+            return Err(LockError::Stopped { path });
         }
         let waited = begun.elapsed();
         let owner = read_note(&note);
@@ -127,17 +140,17 @@ mod tests {
     fn a_held_lock_names_its_owner_and_is_free_after_the_drop() {
         let tmp = tempfile::tempdir().unwrap();
         let dir = AbsPath::new(tmp.path()).unwrap();
-        let first = acquire(&dir, "k", "testing", Duration::ZERO, |_| panic!("free")).unwrap();
+        let first = acquire(&dir, "k", "testing", Duration::ZERO, &|| false, |_| panic!("free")).unwrap();
         let mut told = None;
-        let second = acquire(&dir, "k", "x", Duration::from_millis(30), |o| told = Some(o.cloned()));
+        let second = acquire(&dir, "k", "x", Duration::from_millis(30), &|| false, |o| told = Some(o.cloned()));
         let e = second.unwrap_err().to_string();
         assert!(e.contains(&format!("pid {} (testing)", std::process::id())), "{e}");
         assert_eq!(told.unwrap().unwrap().doing, "testing");
         // Another key is another lock.
-        drop(acquire(&dir, "l", "x", Duration::ZERO, |_| {}).unwrap());
+        drop(acquire(&dir, "l", "x", Duration::ZERO, &|| false, |_| {}).unwrap());
         drop(first);
         assert!(!dir.join("k.owner").exists());
-        drop(acquire(&dir, "k", "x", Duration::ZERO, |_| panic!("free")).unwrap());
+        drop(acquire(&dir, "k", "x", Duration::ZERO, &|| false, |_| panic!("free")).unwrap());
     }
 
     #[test]
@@ -145,6 +158,20 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let dir = AbsPath::new(tmp.path()).unwrap();
         std::fs::write(dir.join("k.owner"), r#"{"pid":1,"doing":"died","since":0}"#).unwrap();
-        acquire(&dir, "k", "x", Duration::ZERO, |_| panic!("free")).unwrap();
+        acquire(&dir, "k", "x", Duration::ZERO, &|| false, |_| panic!("free")).unwrap();
+    }
+
+    #[test]
+    fn whoever_waits_can_be_told_to_stop() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = AbsPath::new(tmp.path()).unwrap();
+        let held = acquire(&dir, "k", "testing", Duration::ZERO, &|| false, |_| {}).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == 2;
+        let e = acquire(&dir, "k", "x", Duration::from_secs(600), &stop, |_| {}).unwrap_err();
+        assert!(matches!(e, LockError::Stopped { .. }), "{e}");
+        // A lock that is free is had all the same.
+        drop(held);
+        drop(acquire(&dir, "k", "x", Duration::ZERO, &|| true, |_| {}).unwrap());
     }
 }

@@ -23,12 +23,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use beam_base::AbsPath;
 use serde::{Deserialize, Serialize};
 
-use crate::env::HostEnv;
+use beam_process::HostEnv;
+
+use crate::fingerprint::Fingerprint;
+use crate::fs::{FsError, remove_tree, walk};
 use crate::lock::{self, Lock, LockError, Owner};
-use crate::toolchain::Fingerprint;
 
 /// Name of an embedded toolchain's manifest.
-pub(crate) const ENTRY_MANIFEST: &str = "entry.json";
+pub const ENTRY_MANIFEST: &str = "entry.json";
 /// Name of an extension build's manifest.
 pub(crate) const EXTENSION_MANIFEST: &str = "extension.json";
 /// The manifest format that is written and read.
@@ -54,44 +56,11 @@ pub enum StoreError {
     Lock(#[from] LockError),
 }
 
-/// A failed file operation. A full disk says what helps.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {path}: {source}{}", full_hint(.source))]
-pub struct FsError {
-    /// A verb.
-    pub action: &'static str,
-    /// On what.
-    pub path: AbsPath,
-    /// Why.
-    pub source: io::Error,
-}
-
-impl FsError {
-    pub(crate) fn at(action: &'static str, path: &AbsPath) -> impl FnOnce(io::Error) -> Self {
-        let path = path.clone();
-        move |source| Self { action, path, source }
-    }
-
-    /// Whether the disk, a quota or a size limit is the reason.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        is_full(&self.source)
-    }
-}
-
-fn is_full(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
-}
-
-fn full_hint(e: &io::Error) -> &'static str {
-    if is_full(e) { "; free about 1 GB there, or set LEAN_BEAM_HOME to a folder on another disk" } else { "" }
-}
-
 /// What a finished folder looks like: enough to notice a missing, added, cut or half deleted file without reading contents.
 /// A file whose data did not reach the disk before a power loss has a shorter length, so this notices that too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Shape {
+pub struct FolderShape {
     /// Number of files, the manifest not counted.
     pub files: u64,
     /// Their lengths added up.
@@ -100,9 +69,12 @@ pub struct Shape {
     pub digest: String,
 }
 
-impl Shape {
-    /// Walks a folder.
-    pub(crate) fn of(dir: &AbsPath, manifest: &str) -> Result<Self, FsError> {
+impl FolderShape {
+    /// Walks a folder, leaving out the manifest of that name.
+    ///
+    /// # Errors
+    /// Something in it cannot be looked at.
+    pub fn of(dir: &AbsPath, manifest: &str) -> Result<Self, FsError> {
         let mut files = Vec::new();
         walk(dir, &mut |path, len| {
             let rel = path.relative_to(dir).unwrap_or(path.as_utf8_path()).to_path_buf();
@@ -121,21 +93,6 @@ impl Shape {
         }
         Ok(Self { files: files.len() as u64, bytes, digest: hash.finalize().to_hex().to_string() })
     }
-}
-
-/// Calls `f` for every file below `dir`, in no order. Links are reported, never followed.
-pub(crate) fn walk(dir: &AbsPath, f: &mut dyn FnMut(&AbsPath, u64)) -> Result<(), FsError> {
-    for entry in std::fs::read_dir(dir).map_err(FsError::at("read the folder", dir))? {
-        let entry = entry.map_err(FsError::at("read the folder", dir))?;
-        let path = AbsPath::new(entry.path()).map_err(|e| FsError::at("look at", dir)(e.into()))?;
-        let meta = entry.metadata().map_err(FsError::at("look at", &path))?;
-        if meta.is_dir() {
-            walk(&path, f)?;
-        } else {
-            f(&path, meta.len());
-        }
-    }
-    Ok(())
 }
 
 /// Manifest of an installed embedded toolchain.
@@ -161,7 +118,7 @@ pub struct EntryManifest {
     /// Seconds since 1970.
     pub installed_at: u64,
     /// What the folder looks like.
-    pub shape: Shape,
+    pub shape: FolderShape,
 }
 
 /// Manifest of an extension build.
@@ -181,7 +138,7 @@ pub struct ExtensionManifest {
     /// Seconds since 1970.
     pub built_at: u64,
     /// What the folder looks like.
-    pub shape: Shape,
+    pub shape: FolderShape,
 }
 
 /// A verdict as it is stored; the log lies beside the manifest.
@@ -249,6 +206,8 @@ pub struct Broken {
 #[derive(Debug, Clone)]
 pub struct Store {
     home: AbsPath,
+    /// How a tree in `tmp/` is deleted: [`remove_tree`], but for tests of what a failure does.
+    delete: fn(&AbsPath) -> io::Result<()>,
 }
 
 impl Store {
@@ -256,7 +215,7 @@ impl Store {
     pub fn open(env: &HostEnv) -> Result<Self, StoreError> {
         if let Some(home) = env.var_os("LEAN_BEAM_HOME") {
             let home = AbsPath::new(home).map_err(|e| StoreError::BadHome(e.to_string()))?;
-            return Ok(Self { home });
+            return Ok(Self { home, delete: remove_tree });
         }
         // A relative XDG_DATA_HOME is to be ignored, says its specification.
         let data = env
@@ -264,7 +223,7 @@ impl Store {
             .and_then(|d| AbsPath::new(d).ok())
             .or_else(|| env.home().map(|h| h.join(".local/share")))
             .ok_or(StoreError::NoHome)?;
-        Ok(Self { home: data.join("lean-beam") })
+        Ok(Self { home: data.join("lean-beam"), delete: remove_tree })
     }
 
     /// The store's folder.
@@ -305,7 +264,10 @@ impl Store {
     }
 
     /// The embedded toolchain of that id, if it is whole; else why not.
-    pub(crate) fn entry(&self, id: &str) -> Result<Entry, String> {
+    ///
+    /// # Errors
+    /// For people: what is missing or changed.
+    pub fn entry(&self, id: &str) -> Result<Entry, String> {
         let dir = self.dir_of(EntryKind::Toolchain).join(id);
         let manifest: EntryManifest = read_manifest(&dir, ENTRY_MANIFEST)?;
         check(&dir, ENTRY_MANIFEST, manifest.schema, &manifest.id, &manifest.shape)?;
@@ -330,7 +292,7 @@ impl Store {
     /// deleting leaves files in `tmp/` only. Workers that run from the entry may fail later.
     pub fn remove(&self, id: &str) -> Result<EntryKind, StoreError> {
         check_id(id)?;
-        self.sweep("removed")?;
+        self.sweep("removed");
         for kind in [EntryKind::Toolchain, EntryKind::Extension] {
             let dir = self.dir_of(kind).join(id);
             if std::fs::symlink_metadata(&dir).is_ok() {
@@ -349,25 +311,33 @@ impl Store {
         })
     }
 
-    /// Takes a lock of the store and removes what dead owners of that lock have left in `tmp/`.
-    pub(crate) fn lock(
+    /// Takes a lock of the store and removes what dead owners of that lock have left in `tmp/`. Waits at most `limit`, and no longer
+    /// than the environment's children may run; `waiting` is called once, if the lock is not free at first.
+    ///
+    /// # Errors
+    /// [`StoreError::Lock`].
+    pub fn lock(
         &self,
         key: &str,
         doing: &str,
         limit: Duration,
+        env: &HostEnv,
         waiting: impl FnOnce(Option<&Owner>),
     ) -> Result<Lock, StoreError> {
-        let held = lock::acquire(&self.home.join("locks"), key, doing, limit, waiting)?;
-        self.sweep(key)?;
-        self.sweep("removed")?;
+        let held = lock::acquire(&self.home.join("locks"), key, doing, limit, &|| env.is_ending(), waiting)?;
+        self.sweep(key);
+        self.sweep("removed");
         Ok(held)
     }
 
     /// A new empty folder in `tmp/` for the holder of the lock `key`.
-    pub(crate) fn work_dir(&self, key: &str) -> Result<WorkDir, FsError> {
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn work_dir(&self, key: &str) -> Result<WorkDir, FsError> {
         let dir = self.tmp_name(key);
         std::fs::create_dir_all(&dir).map_err(FsError::at("make the folder", &dir))?;
-        Ok(WorkDir { dir })
+        Ok(WorkDir { dir, delete: self.delete })
     }
 
     fn tmp_name(&self, key: &str) -> AbsPath {
@@ -380,7 +350,10 @@ impl Store {
 
     /// Makes a finished folder an entry by one rename (K3). The caller holds the lock of that id and has written the manifest.
     /// What is in the way is not whole (else the caller would have used it) and is moved out first.
-    pub(crate) fn publish(&self, work: &AbsPath, kind: EntryKind, id: &str) -> Result<AbsPath, FsError> {
+    ///
+    /// # Errors
+    /// Nothing was published.
+    pub fn publish(&self, work: &AbsPath, kind: EntryKind, id: &str) -> Result<AbsPath, FsError> {
         let parent = self.dir_of(kind);
         let dir = parent.join(id);
         std::fs::create_dir_all(&parent).map_err(FsError::at("make the folder", &parent))?;
@@ -401,72 +374,62 @@ impl Store {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(FsError::at("remove", dir))?,
         }
-        if let Err(e) = remove_tree(&gone) {
+        if let Err(e) = (self.delete)(&gone) {
             tracing::warn!(path = %gone, error = %e, "left behind for a later sweep");
         }
         Ok(())
     }
 
-    /// Deletes leftovers of one key in `tmp/`. For every key but `removed` the caller must hold that lock.
-    fn sweep(&self, key: &str) -> Result<(), FsError> {
+    /// Deletes leftovers of one key in `tmp/`. For every key but `removed` the caller must hold that lock. What cannot be deleted stays
+    /// for the next sweep: new work has a name of its own, so an old file that will not go is in nobody's way.
+    fn sweep(&self, key: &str) {
         let tmp = self.home.join("tmp");
         let prefix = format!("{key}.");
         for name in names(&tmp) {
             let path = tmp.join(&name);
-            if name.starts_with(&prefix) {
-                remove_tree(&path).map_err(FsError::at("remove", &path))?;
+            if name.starts_with(&prefix)
+                && let Err(error) = (self.delete)(&path)
+            {
+                tracing::warn!(%path, %error, "left behind for a later sweep");
             }
         }
-        Ok(())
     }
 }
 
 /// A folder in `tmp/` that is deleted on every way out, unless it was renamed away.
 #[derive(Debug)]
-pub(crate) struct WorkDir {
+pub struct WorkDir {
+    /// The folder.
     pub dir: AbsPath,
+    delete: fn(&AbsPath) -> io::Result<()>,
 }
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
         // Gone after a publish. What cannot be deleted now is swept under the lock next time.
-        let _ignored = remove_tree(&self.dir);
+        let _ignored = (self.delete)(&self.dir);
     }
-}
-
-/// Removes a folder or file; one that is not there is removed.
-fn remove_tree(path: &AbsPath) -> io::Result<()> {
-    // Two sweepers of `removed` may meet: each finds that the other has deleted something.
-    for _ in 0..8 {
-        let done = match std::fs::symlink_metadata(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(e),
-            Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
-            Ok(_) => std::fs::remove_file(path),
-        };
-        match done {
-            Ok(()) => return Ok(()),
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Err(io::Error::other("it keeps being filled"))
 }
 
 /// Seconds since 1970.
-pub(crate) fn now() -> u64 {
+#[must_use]
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// Writes a manifest: the last file of a finished folder.
-pub(crate) fn write_manifest(dir: &AbsPath, name: &str, manifest: &impl Serialize) -> Result<(), FsError> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_manifest(dir: &AbsPath, name: &str, manifest: &impl Serialize) -> Result<(), FsError> {
     let path = dir.join(name);
     let text = serde_json::to_vec_pretty(manifest).map_err(io::Error::other).map_err(FsError::at("write", &path))?;
     std::fs::write(&path, text).map_err(FsError::at("write", &path))
 }
 
 /// The schema number for new manifests.
-pub(crate) fn schema() -> u32 {
+#[must_use]
+pub fn schema() -> u32 {
     SCHEMA
 }
 
@@ -475,14 +438,14 @@ fn read_manifest<M: for<'de> Deserialize<'de>>(dir: &AbsPath, name: &str) -> Res
     serde_json::from_slice(&text).map_err(|e| format!("{name} cannot be read: {e}"))
 }
 
-fn check(dir: &AbsPath, manifest: &str, schema: u32, id: &str, shape: &Shape) -> Result<(), String> {
+fn check(dir: &AbsPath, manifest: &str, schema: u32, id: &str, shape: &FolderShape) -> Result<(), String> {
     if schema != SCHEMA {
         return Err(format!("{manifest} has format {schema}, this program knows {SCHEMA}"));
     }
     if dir.file_name().and_then(|n| n.to_str()) != Some(id) {
         return Err(format!("{manifest} belongs to `{id}`"));
     }
-    let found = Shape::of(dir, manifest).map_err(|e| e.to_string())?;
+    let found = FolderShape::of(dir, manifest).map_err(|e| e.to_string())?;
     if found != *shape {
         return Err(format!(
             "files are missing or changed: {} files of {} bytes expected, {} of {} found",
@@ -506,5 +469,48 @@ fn check_id(id: &str) -> Result<(), StoreError> {
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(name)), None) if name == id => Ok(()),
         _ => Err(StoreError::Unknown(id.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(home: &Path) -> Store {
+        Store::open(&HostEnv::from_vars([("LEAN_BEAM_HOME", home)])).unwrap()
+    }
+
+    fn stuck(_: &AbsPath) -> io::Result<()> {
+        Err(io::Error::other("planted"))
+    }
+
+    /// K3, and the whole kind: whatever of `tmp/` cannot be deleted, every operation of the store goes on.
+    #[test]
+    fn a_deletion_that_fails_blocks_nothing() {
+        let tmp = tempfile::tempdir().unwrap();
+        let store = Store { delete: stuck, ..store(tmp.path()) };
+        let env = HostEnv::from_vars([("X", "1")]);
+        let left = |name: &str| {
+            let dir = store.home().join("tmp").join(name);
+            std::fs::create_dir_all(&dir).unwrap();
+            dir
+        };
+        let (mine, removed) = (left("k.1-0-0"), left("removed.1-0-0"));
+        for _ in 0..2 {
+            let lock = store.lock("k", "testing", Duration::ZERO, &env, |_| panic!("free")).unwrap();
+            let work = store.work_dir("k").unwrap();
+            std::fs::write(work.dir.join("file"), "x").unwrap();
+            // What is in the way cannot be deleted either, only moved away.
+            let dir = store.publish(&work.dir, EntryKind::Extension, "id").unwrap();
+            assert!(dir.join("file").is_file());
+            drop((work, lock));
+        }
+        assert_eq!(store.remove("id").unwrap(), EntryKind::Extension);
+        assert!(matches!(store.remove("id"), Err(StoreError::Unknown(_))));
+        assert!(mine.is_dir() && removed.is_dir(), "they could not be deleted");
+        // The next one who can does.
+        let able = self::store(tmp.path());
+        drop(able.lock("k", "testing", Duration::ZERO, &env, |_| {}).unwrap());
+        assert_eq!(names(&able.home().join("tmp")), [""; 0]);
     }
 }

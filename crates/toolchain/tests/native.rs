@@ -2,8 +2,8 @@
 
 use beam_base::AbsPath;
 use beam_toolchain::{
-    Choice, ExtensionError, Fingerprint, Found, HostEnv, Kind, Silent, Store, Verdict, WorkerLaunch, ensure_extension,
-    extension, resolve,
+    Choice, ExtensionError, Fingerprint, HostEnv, Silent, Store, ToolchainKind, ToolchainOrigin, Verdict, WorkerLaunch,
+    ensure_extension, extension, resolve,
 };
 use testkit::native;
 
@@ -16,7 +16,10 @@ fn k4_a_real_toolchain_that_cannot_compile_the_extension_is_rejected_with_the_lo
     let env = HostEnv::capture().with("LEAN_BEAM_HOME", top.as_os_str());
     let lean = AbsPath::new(native::lean()).unwrap();
     let tc = resolve(&top, &env, &Choice::Lean(lean.clone())).unwrap();
-    assert_eq!((tc.kind, &tc.found, tc.version.as_str()), (Kind::Native, &Found::Explicit, native::VERSION));
+    assert_eq!(
+        (tc.kind, &tc.found, tc.version.as_str()),
+        (ToolchainKind::Native, &ToolchainOrigin::Explicit, native::VERSION)
+    );
     assert_eq!(tc.prefix.as_path(), native::prefix());
     assert_eq!(tc.lake, None);
     match &tc.fingerprint {

@@ -19,9 +19,7 @@ pub struct Token(String);
 impl Token {
     /// 256 bits from the system's generator, in hex.
     pub fn random() -> io::Result<Self> {
-        let mut bytes = [0u8; 32];
-        io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
-        Ok(Self(blake3::Hash::from_bytes(bytes).to_hex().as_str().to_owned()))
+        beam_base::random::token::<32>().map(Self)
     }
 
     /// A token that was handed over.

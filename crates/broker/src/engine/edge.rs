@@ -1,8 +1,8 @@
 //! The one place where the engine's failures become the wire's: code, message, data (broker protocol section 8).
 
 use beam_base::rpc::RpcError;
+use beam_project::SaveError;
 use beam_session::{ExitReason, Modified, RequestFailure, SessionError, WorkerExit};
-use beam_toolchain::project::SaveError;
 use beam_wire::error::backend_code_name;
 use beam_wire::{ErrorBody, FailureCode};
 use serde_json::{Value, json};

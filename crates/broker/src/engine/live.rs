@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beam_base::AbsPath;
+use beam_project::Project;
 use beam_session::Session;
-use beam_toolchain::project::Project;
 
 use super::artifacts::authority::Authority;
 use super::common::Common;

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use beam_base::AbsPath;
+use beam_process::StopOnDrop;
+use beam_project::Project;
 use beam_session::{CommandSpawn, IndexRoots, Session, SessionConfig};
-use beam_toolchain::project::Project;
 use beam_toolchain::{Choice, WorkerLaunch};
 use beam_wire::Backend;
 
@@ -154,8 +155,11 @@ impl Workspace {
     /// Finds the toolchain and makes sure that our extension is built and qualified for it. Minutes when it is not, milliseconds when it is.
     async fn prepare(&self) -> Result<SessionParts, SetupFailure> {
         let (root, env, choice) = (self.root.clone(), self.common.settings.env.clone(), self.choice.clone());
+        // Dropped with this future: the blocking thread cannot be aborted, but its compilers are ended.
+        let stop = StopOnDrop::default();
+        let stoppable = env.clone().stopped_by(stop.flag());
         tokio::task::spawn_blocking(move || {
-            let prepared = crate::qualify::prepare(&root, &env, &choice, &Qualifier, &beam_toolchain::Silent)?;
+            let prepared = crate::qualify::prepare(&root, &stoppable, &choice, &Qualifier, &beam_toolchain::Silent)?;
             let project = Arc::new(Project::read(&root));
             let (authority, launch) = Authority::of(prepared, &project, &env);
             Ok(SessionParts { launch, project, authority: Arc::new(authority) })

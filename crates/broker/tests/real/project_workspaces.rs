@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use beam_broker::{Engine, EngineSettings};
-use beam_toolchain::{Choice, testing};
+use beam_embedded::testing;
+use beam_toolchain::Choice;
 use serde_json::{Value, json};
 
 use crate::support::lanes::{ask, installed};

@@ -2,7 +2,8 @@
 
 use beam_base::AbsPath;
 use beam_broker::qualify::Qualifier;
-use beam_toolchain::{Choice, Qualify, Silent, Store, WorkerLaunch, ensure_extension, resolve, testing, worker_launch};
+use beam_embedded::testing;
+use beam_toolchain::{Choice, Qualify, Silent, Store, WorkerLaunch, ensure_extension, resolve, worker_launch};
 
 fn launch() -> (tempfile::TempDir, WorkerLaunch) {
     let _installed = testing::shared_embedded_for_tests(&Qualifier);

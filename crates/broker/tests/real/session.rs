@@ -24,7 +24,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 fn lean() -> PathBuf {
     static LEAN: OnceLock<PathBuf> = OnceLock::new();
     // A thread of its own: qualifying a fresh install brings up a runtime, and the caller is inside one.
-    let install = || beam_toolchain::testing::shared_embedded_for_tests(&beam_broker::qualify::Qualifier).lean();
+    let install = || beam_embedded::testing::shared_embedded_for_tests(&beam_broker::qualify::Qualifier).lean();
     LEAN.get_or_init(|| std::thread::spawn(install).join().unwrap().as_path().to_path_buf()).clone()
 }
 

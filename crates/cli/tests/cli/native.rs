@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use beam_base::AbsPath;
 use beam_broker::qualify::Qualifier;
-use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
+use beam_embedded::testing::{shared_embedded_for_tests, shared_env};
 
 use crate::tests;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use beam_broker::qualify::Qualifier;
-use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
+use beam_embedded::testing::{shared_embedded_for_tests, shared_env};
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use beam_broker::qualify::Qualifier;
-use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
+use beam_embedded::testing::{shared_embedded_for_tests, shared_env};
 
 /// The place. Removed on drop.
 pub struct Site {

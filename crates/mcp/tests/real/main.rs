@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use beam_broker::qualify::Qualifier;
 use beam_broker::{Engine, EngineSettings};
+use beam_embedded::testing;
 use beam_mcp::{ExitReason, Options};
-use beam_toolchain::{Choice, testing};
+use beam_toolchain::Choice;
 use beam_wire::Request;
 use serde_json::{Value, json};
 use support::storm::{Random, Storm};

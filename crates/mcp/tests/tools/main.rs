@@ -14,8 +14,8 @@ mod tour;
 use beam_base::AbsPath;
 use beam_broker::qualify::Qualifier;
 use beam_broker::{Choice, Engine, EngineSettings};
+use beam_embedded::testing::{shared_embedded_for_tests, shared_env};
 use beam_mcp::Options;
-use beam_toolchain::testing::{shared_embedded_for_tests, shared_env};
 use client::{Client, modern_call};
 use serde_json::{Value, json};
 

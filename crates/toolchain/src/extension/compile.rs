@@ -1,18 +1,18 @@
 //! Compiling the extension with a toolchain's own `lean`, modules that do not need each other at the same time.
 
-use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use beam_base::AbsPath;
+use beam_process::schedule::{Halted, JobEnd, Schedule, at_a_time};
+use beam_process::{Done, HostEnv, Run, RunError};
 
-use super::ExtensionError;
+use super::error::ExtensionError;
+use super::model::LOG;
 use super::sources::{Module, Sources};
-use crate::env::HostEnv;
-use crate::process::{Done, Run};
+use crate::fs::FsError;
+use crate::model::{Toolchain, ToolchainKind};
 use crate::progress::{Progress, phase};
-use crate::store::FsError;
-use crate::toolchain::{Kind, Toolchain};
 
 /// Longest time for one module, or for all in one process. A slow machine under load takes a minute for the largest.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -24,11 +24,11 @@ const BUILD_PROGRAM: &str = "lean-beam-build.lean";
 /// How it tells that a module is done.
 const MARK: &[u8] = b"#built ";
 
-/// Name of the log in the build's folder.
-pub(crate) const LOG: &str = "build.log";
-
 /// Writes the sources into `dir` and compiles them there. The log is written in any case.
-pub(crate) fn compile(
+///
+/// # Errors
+/// It does not compile, Lean could not be run, or the environment's children must end.
+pub fn compile(
     tc: &Toolchain,
     sources: &Sources,
     dir: &AbsPath,
@@ -38,15 +38,15 @@ pub(crate) fn compile(
     write_sources(sources, dir)?;
     progress.phase(phase::EXTENSION, Some(sources.modules.len() as u64));
     let (log, result) = match tc.kind {
-        Kind::Native => processes(tc, sources, dir, env, progress),
-        Kind::Embedded => one_process(tc, sources, dir, env, progress)?,
+        ToolchainKind::Native => processes(tc, sources, dir, env, progress),
+        ToolchainKind::Embedded => one_process(tc, sources, dir, env, progress)?,
     };
     let path = dir.join(LOG);
     std::fs::write(&path, log).map_err(FsError::at("write", &path))?;
     result
 }
 
-/// One `lean` for each module, as many at a time as there are cores.
+/// One `lean` for each module, as many at a time as there are cores and memory.
 fn processes(
     tc: &Toolchain,
     sources: &Sources,
@@ -54,15 +54,30 @@ fn processes(
     env: &HostEnv,
     progress: &dyn Progress,
 ) -> (String, Result<(), ExtensionError>) {
-    let board = Board { modules: &sources.modules, state: Mutex::new(State::default()), changed: Condvar::new() };
+    let log = Mutex::new(String::new());
+    let say = |text: &str| log.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+    let schedule = Schedule::new(sources.modules.iter().map(|m| m.needs.clone()).collect());
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(sources.modules.len()) {
-            scope.spawn(|| board.work(&|module| build(tc, module, dir, env), progress));
+    let jobs = at_a_time(cores.min(sources.modules.len()));
+    let done = schedule.run(jobs, &|| env.is_ending(), &|n, stop| {
+        let result = build(tc, &sources.modules[n], dir, env, stop);
+        progress.advance(1);
+        match result {
+            Ok(text) => {
+                say(&text);
+                JobEnd::Good
+            }
+            Err(e) => {
+                say(e.output());
+                JobEnd::Halt(e)
+            }
         }
     });
-    let state = board.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (state.log, state.failure.map_or(Ok(()), Err))
+    let result = done.map_err(|halted| match halted {
+        Halted::ByJob(e) => e,
+        Halted::Stopped => RunError::Stopped { program: tc.lean.clone() }.into(),
+    });
+    (log.into_inner().unwrap_or_else(PoisonError::into_inner), result)
 }
 
 /// All modules in one process: see the program's own comment. Measured for our fourteen modules on two cores: 16 s against 80 s of
@@ -112,19 +127,27 @@ fn write_sources(sources: &Sources, dir: &AbsPath) -> Result<(), FsError> {
 }
 
 /// Runs Lean on one module; its output goes to the log.
-fn build(tc: &Toolchain, module: &Module, dir: &AbsPath, env: &HostEnv) -> Result<String, ExtensionError> {
+fn build(
+    tc: &Toolchain,
+    module: &Module,
+    dir: &AbsPath,
+    env: &HostEnv,
+    stop: &dyn Fn() -> bool,
+) -> Result<String, ExtensionError> {
     let olean = olean_of(&module.path);
     let begun = Instant::now();
-    let done = lean(tc, dir).args(["-o", olean.as_str(), module.path.as_str()]).capture(env)?;
+    let done = lean(tc, dir).args(["-o", olean.as_str(), module.path.as_str()]).capture_until(env, stop)?;
     let log = format!("{}#built {} {} ms\n", done.both(), module_name(&module.path), begun.elapsed().as_millis());
     if done.ok() && dir.join(&olean).is_file() { Ok(log) } else { Err(failure(module, &done, log)) }
 }
 
 /// Lean in the build's folder, seeing the toolchain's library and what is built already.
 fn lean(tc: &Toolchain, dir: &AbsPath) -> Run {
-    let mut run = Run::new(&tc.lean, dir).set("LEAN_PATH", dir.as_os_str()).limit(LIMIT);
-    run.unset = ["LEAN_SYSROOT", "LEAN_SRC_PATH", "NODE_OPTIONS"].map(Into::into).to_vec();
-    run
+    Run::new(&tc.lean, dir).set("LEAN_PATH", dir.as_os_str()).limit(LIMIT).unset([
+        "LEAN_SYSROOT",
+        "LEAN_SRC_PATH",
+        "NODE_OPTIONS",
+    ])
 }
 
 /// Lean reports errors of a file with 1; anything else (a signal, an abort) says nothing about the sources.
@@ -142,64 +165,4 @@ fn olean_of(path: &str) -> String {
 
 fn module_name(path: &str) -> String {
     path.trim_end_matches(".lean").replace('/', ".")
-}
-
-#[derive(Default)]
-struct State {
-    begun: BTreeSet<usize>,
-    done: BTreeSet<usize>,
-    log: String,
-    failure: Option<ExtensionError>,
-}
-
-/// What is to be done, shared by the workers.
-struct Board<'a> {
-    modules: &'a [Module],
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Board<'_> {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock is held cannot leave the sets half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes modules whose imports are done, until none is left or one failed.
-    fn work(&self, build: &dyn Fn(&Module) -> Result<String, ExtensionError>, progress: &dyn Progress) {
-        while let Some(n) = self.take() {
-            let result = build(&self.modules[n]);
-            progress.advance(1);
-            let mut state = self.lock();
-            match result {
-                Ok(log) => {
-                    state.log.push_str(&log);
-                    state.done.insert(n);
-                }
-                Err(e) => {
-                    state.log.push_str(e.output());
-                    state.failure.get_or_insert(e);
-                }
-            }
-            drop(state);
-            self.changed.notify_all();
-        }
-    }
-
-    fn take(&self) -> Option<usize> {
-        let mut state = self.lock();
-        loop {
-            if state.failure.is_some() || state.begun.len() == self.modules.len() {
-                return None;
-            }
-            let ready = (0..self.modules.len())
-                .find(|n| !state.begun.contains(n) && self.modules[*n].needs.iter().all(|d| state.done.contains(d)));
-            if let Some(n) = ready {
-                state.begun.insert(n);
-                return Some(n);
-            }
-            // Something is being built (imports have no circles), and its end is announced.
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
 }

@@ -6,17 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use beam_base::AbsPath;
+use beam_process::{HostEnv, Run, RunError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Extension;
-use crate::env::HostEnv;
-use crate::process::{Run, RunError};
-use crate::toolchain::Toolchain;
-
-/// The program, beside the worker's.
-pub const LAKE: &str = "LeanBeamLake.lean";
+use super::model::Extension;
+use super::sources::LAKE;
+use crate::model::Toolchain;
 
 /// Longest time for one question. A large workspace takes some seconds to load, and its traces more to compare.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -137,7 +134,7 @@ fn ask<T: DeserializeOwned>(
     }
     run = run.args(["--run".into(), ext.dir.join(LAKE).as_os_str().to_owned()]);
     run = run.args([command.to_owned(), params.to_string()]);
-    run.unset = ["LEAN_SYSROOT", "LAKE", "LAKE_HOME"].map(Into::into).to_vec();
+    run = run.unset(["LEAN_SYSROOT", "LAKE", "LAKE_HOME"]);
     let done = run.capture_until(env, stop)?;
     if done.status.code() == Some(NO_BUILD) {
         return Err(LakeError::Stale(format!(
@@ -171,9 +168,9 @@ fn classify(error: &Value, stderr: &str) -> LakeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extension::Verdict;
+    use crate::discovery::{Choice, resolve};
+    use crate::extension::model::Verdict;
     use crate::fake_lean;
-    use crate::toolchain::{Choice, resolve};
     use std::fs;
 
     /// `lake env lean --load-dynlib=… --run LeanBeamLake.lean <command> <json>`, played by a script that tells what it was given.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use super::lake::LAKE;
-
 /// The worker program; what it imports, directly or not, is the extension.
 pub const WORKER: &str = "LeanBeamWorker.lean";
+
+/// The program that asks Lake about a save, beside the worker's.
+pub const LAKE: &str = "LeanBeamLake.lean";
 
 /// All `.lean` files of the repository's `lean/`, by path relative to it, sorted.
 static EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/extension_sources.rs"));
@@ -24,7 +25,7 @@ pub enum SourceError {
 
 /// One module to be compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Module {
+pub struct Module {
     /// Path relative to the source root, `A/B.lean`.
     pub path: String,
     /// Its text.
@@ -35,7 +36,7 @@ pub(crate) struct Module {
 
 /// The programs and the modules that the worker needs, each after those it imports.
 #[derive(Debug, Clone)]
-pub(crate) struct Sources {
+pub struct Sources {
     /// The worker, and the program that asks Lake: path and text. They are not compiled.
     pub programs: Vec<(&'static str, String)>,
     /// In an order of compilation.
@@ -46,12 +47,18 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// The sources this program was built with.
+    ///
+    /// # Errors
+    /// They cannot be compiled in any order.
     pub fn embedded() -> Result<&'static Self, SourceError> {
         static SOURCES: LazyLock<Result<Sources, SourceError>> = LazyLock::new(|| Sources::new(EMBEDDED));
         SOURCES.as_ref().map_err(Clone::clone)
     }
 
     /// Sorts out the given files. Files that are neither a program nor reached by the worker take no part, not even in the hash.
+    ///
+    /// # Errors
+    /// They cannot be compiled in any order.
     pub fn new(files: &[(&str, &str)]) -> Result<Self, SourceError> {
         let files: BTreeMap<&str, &str> = files.iter().copied().collect();
         let worker = *files.get(WORKER).ok_or(SourceError::NoWorker)?;

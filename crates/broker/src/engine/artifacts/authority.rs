@@ -8,13 +8,13 @@ use std::io;
 use std::sync::Arc;
 
 use beam_base::AbsPath;
+use beam_process::StopOnDrop;
+use beam_project::{Basis, Project, Saving};
 use beam_session::SetupLines;
-use beam_toolchain::project::{Basis, Project, Saving};
-use beam_toolchain::{HostEnv, Kind, WorkerLaunch};
+use beam_toolchain::{HostEnv, ToolchainKind, WorkerLaunch};
 
 use super::lake::LakePackage;
 use super::own::OwnBuilder;
-use super::stop::StopOnDrop;
 use super::target::{ArtifactError, ImportsBuilt, SaveSource, SaveTarget};
 use crate::engine::settings::BuildPolicy;
 use crate::qualify::Prepared;
@@ -34,7 +34,7 @@ impl Authority {
     /// The authority of a project on its toolchain, and the workers' command with what it adds to their environment.
     pub(in crate::engine) fn of(prepared: Prepared, project: &Arc<Project>, env: &HostEnv) -> (Self, WorkerLaunch) {
         match prepared.toolchain.kind {
-            Kind::Embedded => {
+            ToolchainKind::Embedded => {
                 let Prepared { toolchain, mut launch, .. } = prepared;
                 prepend(&mut launch, "LEAN_PATH", &project.lib_dirs());
                 // By its place on this path a worker knows which module its file is; the first folder that fits decides, so the innermost come first.
@@ -44,7 +44,7 @@ impl Authority {
                 let own = OwnBuilder::new(&toolchain, Project::clone(project), env);
                 (Self(Builds::Own(own)), launch)
             }
-            Kind::Native => {
+            ToolchainKind::Native => {
                 let builds = LakePackage::of(&prepared, project, env).map_or(Builds::Nobody, Builds::Lake);
                 (Self(builds), prepared.launch)
             }
@@ -74,7 +74,7 @@ impl Authority {
             (Builds::Own(own), _) => own.build(path, text, policy, lines, stopped),
             // The worker itself has Lake build, or say why not.
             (Builds::Lake(_), BuildPolicy::OnDemand) => ImportsBuilt { vouches: true, ..ImportsBuilt::default() },
-            (Builds::Lake(lake), BuildPolicy::Never) => lake.look(path, text),
+            (Builds::Lake(lake), BuildPolicy::Never) => lake.look(path, text, stopped),
             (Builds::Nobody, _) => ImportsBuilt::default(),
         }
     }
@@ -102,7 +102,7 @@ impl Authority {
                 let basis = own.basis(&source.path);
                 let (own, path, stop) = (own.clone(), source.path.clone(), StopOnDrop::default());
                 let stopped = stop.flag();
-                let begun = blocking("beginning the save", move || own.begin(&path, &stopped)).await?;
+                let begun = blocking("beginning the save", move || own.begin(&path, &|| stopped.is_raised())).await?;
                 let saving = begun.map_err(|error| ArtifactError::Refused { path: source.shown.clone(), error })?;
                 SaveEnd::Own(Box::new(saving), basis)
             }

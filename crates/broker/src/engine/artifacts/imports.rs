@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
 use beam_lean::{ModuleName, imports_of, lean_text_hash, normalize_newlines};
+use beam_process::StopOnDrop;
+use beam_project::Project;
 use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport};
-use beam_toolchain::project::Project;
 
 use super::authority::Authority;
-use super::stop::StopOnDrop;
 use crate::engine::settings::BuildPolicy;
 
 /// Prepares the imports of one workspace's documents.
@@ -40,7 +40,7 @@ impl Setup for Imports {
         Box::pin(async move {
             let stop = StopOnDrop::default();
             let stopped = stop.flag();
-            let work = move || this.prepare(&path, &text, &lines, &stopped);
+            let work = move || this.prepare(&path, &text, &lines, &|| stopped.is_raised());
             match tokio::task::spawn_blocking(work).await {
                 Ok(report) => report,
                 Err(e) => std::panic::resume_unwind(e.try_into_panic().unwrap_or_else(|_| Box::new("aborted"))),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_lean::imports_of;
+use beam_process::StopOnDrop;
+use beam_project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
-use beam_toolchain::project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
-use super::stop::StopOnDrop;
 use super::target::{ArtifactError, ImportsBuilt, SaveSource, SaveTarget};
 use crate::qualify::Prepared;
 
@@ -48,7 +48,9 @@ impl LakePackage {
         let (this, path) = (Arc::clone(&self.0), source.path.clone());
         let stop = StopOnDrop::default();
         let stopped = stop.flag();
-        let ask = move || lake_target(&this.toolchain, &this.extension, &this.root, &path, &this.env, &stopped);
+        let ask = move || {
+            lake_target(&this.toolchain, &this.extension, &this.root, &path, &this.env, &|| stopped.is_raised())
+        };
         let asked = tokio::task::spawn_blocking(ask)
             .await
             .map_err(|e| ArtifactError::Defect { what: "asking Lake", error: e.to_string() })?;
@@ -78,10 +80,10 @@ impl LakePackage {
         }
     }
 
-    /// What a text imports and Lake would have to build. Blocking.
-    pub(super) fn look(&self, path: &AbsPath, text: &str) -> ImportsBuilt {
+    /// What a text imports and Lake would have to build. Blocking, until `stopped` says so.
+    pub(super) fn look(&self, path: &AbsPath, text: &str, stopped: &dyn Fn() -> bool) -> ImportsBuilt {
         let header = imports_of(text);
-        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK) {
+        match native_needs_build(&self.0.lake, &self.0.root, &self.0.env, path, &header, LOOK, stopped) {
             Ok(NativeBuild::UpToDate) => ImportsBuilt { vouches: true, ..ImportsBuilt::default() },
             Ok(NativeBuild::Needed { modules, .. }) => {
                 // A Lake that does not say which means some of those that it was asked about.

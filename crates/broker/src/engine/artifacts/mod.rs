@@ -4,5 +4,4 @@ pub(super) mod authority;
 pub(super) mod imports;
 mod lake;
 mod own;
-mod stop;
 pub(super) mod target;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beam_base::AbsPath;
+use beam_project::{Basis, BuildOutcome, BuildPermission, Builder, Ensured, Module, Project, SaveError, Saving};
 use beam_session::SetupLines;
-use beam_toolchain::project::{Basis, Builder, Ensured, Mode, Module, Outcome, Project, SaveError, Saving};
 use beam_toolchain::{HostEnv, Toolchain};
 
 use super::target::{ArtifactError, ArtifactPaths, ImportsBuilt, SaveSource, SaveTarget};
@@ -37,23 +37,25 @@ impl OwnBuilder {
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> ImportsBuilt {
         let mode = match policy {
-            BuildPolicy::OnDemand => Mode::Build,
-            BuildPolicy::Never => Mode::Never,
+            BuildPolicy::OnDemand => BuildPermission::Build,
+            BuildPolicy::Never => BuildPermission::Never,
         };
         match self.builder.ensure(text, mode, &|line| lines.say(line), stopped) {
             Ok(ensured) => {
                 self.bases().insert(path.clone(), ensured.basis);
                 match ensured.outcome {
-                    Outcome::UpToDate { .. } | Outcome::Built { .. } => {
+                    BuildOutcome::UpToDate { .. } | BuildOutcome::Built { .. } => {
                         ImportsBuilt { vouches: true, ..ImportsBuilt::default() }
                     }
-                    Outcome::Failed { text, .. } => ImportsBuilt { problem: Some(text), ..ImportsBuilt::default() },
-                    Outcome::Refused { modules } => ImportsBuilt {
+                    BuildOutcome::Failed { text, .. } => {
+                        ImportsBuilt { problem: Some(text), ..ImportsBuilt::default() }
+                    }
+                    BuildOutcome::Refused { modules } => ImportsBuilt {
                         refused: modules.iter().map(|m| m.module.to_string()).collect(),
                         ..ImportsBuilt::default()
                     },
                     // Nobody waits for this.
-                    Outcome::Cancelled => ImportsBuilt::default(),
+                    BuildOutcome::Cancelled => ImportsBuilt::default(),
                 }
             }
             Err(e) => ImportsBuilt::failed(format_args!("error: {e}")),
@@ -71,8 +73,8 @@ impl OwnBuilder {
             ArtifactError::NotModule { path: shown.clone(), why }
         })?;
         // One look at all that the text imports. What else may be wrong with them is for the barrier to say.
-        let looked = self.builder.ensure(&source.text, Mode::Never, &|_| {}, &|| false);
-        if let Ok(Ensured { outcome: Outcome::Refused { modules }, .. }) = looked
+        let looked = self.builder.ensure(&source.text, BuildPermission::Never, &|_| {}, &|| false);
+        if let Ok(Ensured { outcome: BuildOutcome::Refused { modules }, .. }) = looked
             && let Some(first) = modules.first()
         {
             return Err(ArtifactError::Stale {

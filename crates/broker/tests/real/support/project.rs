@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use beam_base::AbsPath;
 use beam_broker::{Engine, EngineConfig, EngineSettings};
-use beam_toolchain::{Choice, testing};
+use beam_embedded::testing;
+use beam_toolchain::Choice;
 use serde_json::{Value, json};
 
 use super::lanes::{self, WORKSPACE, installed};
