@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use beam_base::AbsPath;
+use beam_process::StopOnDrop;
 use beam_project::{Basis, Project, Saving};
 use beam_session::SetupLines;
 use beam_toolchain::{HostEnv, ToolchainKind, WorkerLaunch};
@@ -17,7 +18,6 @@ use super::own::OwnBuilder;
 use super::target::{ArtifactError, ImportsBuilt, SaveSource, SaveTarget};
 use crate::engine::settings::BuildPolicy;
 use crate::qualify::Prepared;
-use beam_process::StopOnDrop;
 
 /// See the module.
 #[derive(Debug)]

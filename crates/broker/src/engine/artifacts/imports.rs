@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use beam_base::AbsPath;
 use beam_lean::{ModuleName, imports_of, lean_text_hash, normalize_newlines};
+use beam_process::StopOnDrop;
 use beam_project::Project;
 use beam_session::{BoxFuture, ImportedSource, Setup, SetupLines, SetupReport};
 
 use super::authority::Authority;
 use crate::engine::settings::BuildPolicy;
-use beam_process::StopOnDrop;
 
 /// Prepares the imports of one workspace's documents.
 pub(in crate::engine) struct Imports(Arc<ImportReader>);

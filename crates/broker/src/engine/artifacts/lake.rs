@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_lean::imports_of;
+use beam_process::StopOnDrop;
 use beam_project::{NativeBuild, Project, native_needs_build};
 use beam_toolchain::extension::{LakeError, LakeTarget, lake_target, lake_trace};
 use beam_toolchain::{Extension, HostEnv, Toolchain};
 
 use super::target::{ArtifactError, ImportsBuilt, SaveSource, SaveTarget};
 use crate::qualify::Prepared;
-use beam_process::StopOnDrop;
 
 /// How long Lake may take to say what it would build.
 const LOOK: Duration = Duration::from_secs(600);

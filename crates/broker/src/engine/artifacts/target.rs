@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beam_base::AbsPath;
-use beam_project as project;
+use beam_project::SaveError;
 use serde::{Deserialize, Serialize};
 
 /// How Lake begins when a file's imports cannot be built.
@@ -74,7 +74,7 @@ pub(crate) enum ArtifactError {
     #[error("the project's configuration cannot be used: {0}")]
     Configuration(String),
     #[error("`{path}` is not saved: {error}")]
-    Refused { path: String, error: project::SaveError },
+    Refused { path: String, error: SaveError },
     #[error("the trace of `{path}` cannot be replaced: {error}; no artifact was changed")]
     TraceStays { path: String, error: std::io::Error },
     #[error("the artifacts of `{path}` are written, but their trace is not: {error}; the next build makes them anew")]
