@@ -42,7 +42,8 @@ pub enum Failed {
 
 /// Asks, and waits for the answer.
 pub async fn ask(question: Question<'_>) -> Result<Response, Failed> {
-    let mut connection = Connection::open_watched(question.endpoint, question.watch.clone()).await.map_err(Failed::Client)?;
+    let mut connection =
+        Connection::open_watched(question.endpoint, question.watch.clone()).await.map_err(Failed::Client)?;
     match question.cancel_id {
         None => {
             connection.send(&question.body).await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use beam_base::AbsPath;
 use beam_broker::EngineConfig;
+use beam_broker::daemon::client::Watch;
 use beam_broker::daemon::incident::{self, IncidentKind};
 use beam_broker::daemon::lease::Lease;
-use beam_broker::daemon::client::Watch;
 use beam_broker::daemon::probe::{self, Probe};
 use beam_broker::daemon::start::{self, Found};
 use beam_broker::daemon::{ClientError, Control, Registry, Service};

@@ -29,7 +29,9 @@ const CAUSE: usize = 2000;
 /// the lock, and says why on the starter's pipe: a log may be what cannot be written.
 pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Result<Ending, CliError> {
     let start = Start::begin(ctx)?;
-    serve(ctx, backstage, args, &start).inspect_err(|e| start.fail(&e.to_string()))
+    serve(ctx, backstage, args, &start).inspect_err(|e| {
+        start.fail(&e.to_string());
+    })
 }
 
 /// How far the start has come. There is one way out of `Starting`, taken once.

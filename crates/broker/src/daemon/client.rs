@@ -332,7 +332,11 @@ pub async fn call_within(endpoint: &Endpoint, request: &Request, limit: Duration
 }
 
 /// One attempt: a daemon without room is [`ClientError::Busy`].
-pub(super) async fn call_once(endpoint: &Endpoint, request: &Request, limit: Duration) -> Result<Response, ClientError> {
+pub(super) async fn call_once(
+    endpoint: &Endpoint,
+    request: &Request,
+    limit: Duration,
+) -> Result<Response, ClientError> {
     let attempt = async {
         let (mut io, _) = connect(endpoint).await?;
         let _said_by_the_answer = frame::write_counted(&mut io, &request.encode()).await;
@@ -354,8 +358,7 @@ async fn connect(endpoint: &Endpoint) -> Result<(Io, Option<Listener>), ClientEr
             (Box::new(stream), listener)
         }
         Endpoint::Tcp { port, token } => {
-            let mut stream =
-                TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, *port)).await.map_err(unconnected)?;
+            let mut stream = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, *port)).await.map_err(unconnected)?;
             stream.set_nodelay(true).map_err(ClientError::Io)?;
             // A port can be taken by anybody once its daemon is gone. What such a one learns is the token of a daemon that no longer is.
             frame::write_counted(&mut stream, token.expose().as_bytes()).await.map_err(ClientError::Io)?;

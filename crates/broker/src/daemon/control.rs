@@ -116,6 +116,10 @@ impl Control {
     fn refused(&self, error: GuardError) -> ControlError {
         match error {
             GuardError::Io { source, .. } => ControlError::NotWritable { dir: self.dir.clone(), source },
+            // The root is no folder: another place for the control directory is the way out.
+            GuardError::WrongType { path, .. } if path != self.dir => {
+                ControlError::NotWritable { dir: self.dir.clone(), source: io::ErrorKind::NotADirectory.into() }
+            }
             refused => ControlError::Refused(refused),
         }
     }
@@ -187,7 +191,9 @@ impl Control {
             known.path == folder
                 && match &known.parent {
                     None => self.folder().and_then(|dir| dir.folder("run", false)),
-                    Some(parent) => Folder::open(parent, our_uid()).and_then(|dir| dir.folder(&root_hash(&self.dir), false)),
+                    Some(parent) => {
+                        Folder::open(parent, our_uid()).and_then(|dir| dir.folder(&root_hash(&self.dir), false))
+                    }
                 }
                 .is_ok_and(|open| open.has_socket(name))
         })

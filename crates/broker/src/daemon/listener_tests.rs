@@ -35,7 +35,8 @@ fn open() -> Gate {
 fn serve(service: &Fake, gate: Gate, room: usize) -> (BufReader<DuplexStream>, JoinHandle<Ended>) {
     let (ours, theirs) = tokio::io::duplex(room);
     let service = service.clone();
-    let task = tokio::spawn(async move { connection(theirs, gate, &service, &Limits::default(), &CancelToken::new()).await });
+    let task =
+        tokio::spawn(async move { connection(theirs, gate, &service, &Limits::default(), &CancelToken::new()).await });
     (BufReader::new(ours), task)
 }
 
@@ -121,11 +122,7 @@ async fn a_client_that_asks_nothing_is_let_go() {
 /// D4: on TCP the token comes first; without it nothing of the request is looked at.
 #[tokio::test(start_paused = true)]
 async fn d4_tcp_wants_the_token_first() {
-    let gate = || Gate::Token {
-        token: Token::from_text("right"),
-        waiting: place(),
-        room: Arc::new(Semaphore::new(1)),
-    };
+    let gate = || Gate::Token { token: Token::from_text("right"), waiting: place(), room: Arc::new(Semaphore::new(1)) };
     let request = framed(br#"{"op":"stats"}"#);
     let with = |token: &str| [framed(token.as_bytes()), request.clone()].concat();
     assert_eq!(answer(&with("right"), gate()).await.0, r#"ok {"root":"/p"}"#);
@@ -153,9 +150,10 @@ async fn a_half_closed_client_is_answered_and_a_gone_one_cancels() {
     let serve = |text: &str| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let service = service.clone();
-        let task = tokio::spawn(async move {
-            connection(theirs, open(), &service, &Limits::default(), &CancelToken::new()).await
-        });
+        let task =
+            tokio::spawn(
+                async move { connection(theirs, open(), &service, &Limits::default(), &CancelToken::new()).await },
+            );
         (ours, framed(&run_at(text).encode()), task)
     };
     let (mut ours, request, task) = serve("gate");

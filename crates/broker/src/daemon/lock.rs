@@ -116,7 +116,8 @@ impl Drop for ControlLock {
 }
 
 fn owner(control: &Control) -> String {
-    let note: Option<Note> = control.folder().and_then(|f| f.read(LOCK_NOTE, SMALL)).ok().and_then(|b| serde_json::from_slice(&b).ok());
+    let note: Option<Note> =
+        control.folder().and_then(|f| f.read(LOCK_NOTE, SMALL)).ok().and_then(|b| serde_json::from_slice(&b).ok());
     match note {
         None => "an unknown owner".to_owned(),
         Some(n) => match pid_status(n.pid, n.pid_namespace.as_deref()) {

@@ -75,7 +75,8 @@ pub async fn probe_with(control: &Control, watch: &Watch) -> Probe {
                 watch.tell(&Silence { pid: Some(registry.pid), waited });
             }
             if waited >= limit {
-                let error = if matches!(error, ClientError::Slow(_)) { ClientError::Slow(waited.as_millis()) } else { error };
+                let error =
+                    if matches!(error, ClientError::Slow(_)) { ClientError::Slow(waited.as_millis()) } else { error };
                 return Probe::Unresponsive(registry, error);
             }
         }

@@ -318,7 +318,10 @@ impl<S: Service> Daemon<S> {
     /// Anybody on this machine can connect to the port: who has not shown the token takes no client's place.
     fn admit_stranger(&mut self, io: TcpStream, token: Token) {
         let Ok(waiting) = Arc::clone(&self.strangers).try_acquire_owned() else {
-            tracing::debug!("a TCP connection was closed: {} others have not shown the token", self.config.limits.strangers);
+            tracing::debug!(
+                "a TCP connection was closed: {} others have not shown the token",
+                self.config.limits.strangers
+            );
             return;
         };
         let _only_slower = io.set_nodelay(true);

@@ -35,7 +35,9 @@ pub enum StopError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// It does not respond, and that it is this project's daemon cannot be made sure, so it is not signalled.
-    #[error("the daemon of {root} does not respond ({error}), and the process behind {socket} is not known to be one: end it yourself")]
+    #[error(
+        "the daemon of {root} does not respond ({error}), and the process behind {socket} is not known to be one: end it yourself"
+    )]
     Unresponsive {
         /// The root.
         root: AbsPath,
@@ -105,11 +107,8 @@ pub(super) async fn stop_live(control: &Control, registry: &Registry) -> Option<
 
 /// Ends a daemon that does not answer.
 async fn stop_silent(control: &Control, registry: Registry, error: ClientError) -> Result<Stopped, StopError> {
-    let unknown = |error| StopError::Unresponsive {
-        root: registry.root.clone(),
-        socket: registry.socket.clone(),
-        error,
-    };
+    let unknown =
+        |error| StopError::Unresponsive { root: registry.root.clone(), socket: registry.socket.clone(), error };
     if !control.owns_socket(&registry.socket) {
         return Err(unknown(error));
     }

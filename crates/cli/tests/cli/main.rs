@@ -23,6 +23,8 @@ fn main() -> ExitCode {
     if std::env::var_os(env::FAKE).is_some() {
         return lean_beam::main(std::env::args_os(), &fake::Backstage);
     }
-    let tests = [answers::TESTS, attacks::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, native::TESTS, real::TESTS].concat();
+    let tests =
+        [answers::TESTS, attacks::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, native::TESTS, real::TESTS]
+            .concat();
     table::run(&Arguments::from_args(), &tests)
 }
