@@ -37,7 +37,7 @@ pub enum ControlError {
         source: io::Error,
     },
     /// It, or what lies in it, is not to be trusted.
-    #[error("{0}")]
+    #[error("{0}, or set BEAM_CONTROL_DIR to a directory of your own")]
     Refused(#[source] GuardError),
     /// A private folder is not private.
     #[error("refusing to use {dir}: {why}; remove it, or set BEAM_CONTROL_DIR to a directory of your own")]
