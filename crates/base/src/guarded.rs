@@ -110,7 +110,8 @@ pub fn our_uid() -> u32 {
 /// Opens a file for reading: regular, of its owner, not larger than the cap.
 pub fn open(path: &AbsPath, rules: &Rules) -> Result<File, GuardError> {
     let links = if rules.links { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let fd = rustix::fs::open(path.as_path(), READ | links, Mode::empty()).map_err(|e| refused(path, e))?;
+    let fd = rustix::fs::open(path.as_path(), READ | links, Mode::empty())
+        .map_err(|e| refused(path, e, "a regular file"))?;
     let stat = regular(path, &fd, rules.owner)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size > rules.cap {
@@ -152,13 +153,13 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 impl Folder {
     /// Opens a folder that the user named. Links on the way to it are the user's own; the folder itself is checked.
     pub fn open(path: &AbsPath, owner: u32) -> Result<Self, GuardError> {
-        let fd = rustix::fs::open(path.as_path(), FOLDER, Mode::empty()).map_err(|e| refused(path, e))?;
+        let fd = rustix::fs::open(path.as_path(), FOLDER, Mode::empty()).map_err(|e| refused(path, e, "a folder"))?;
         Self::checked(fd, path.clone(), owner)
     }
 
     /// Opens the folder `name` in `base`, which is not itself checked. `name` is not followed if it is a link.
     pub fn within(base: &AbsPath, name: &str, owner: u32, create: bool) -> Result<Self, GuardError> {
-        let at = rustix::fs::open(base.as_path(), FOLDER, Mode::empty()).map_err(|e| refused(base, e))?;
+        let at = rustix::fs::open(base.as_path(), FOLDER, Mode::empty()).map_err(|e| refused(base, e, "a folder"))?;
         Self::child(&at, base, name, owner, create)
     }
 
@@ -308,10 +309,10 @@ fn refused_at(at: &OwnedFd, name: &str, path: &AbsPath, errno: Errno, wanted: &'
     explain(path, errno, stat, wanted)
 }
 
-fn refused(path: &AbsPath, errno: Errno) -> GuardError {
+fn refused(path: &AbsPath, errno: Errno, wanted: &'static str) -> GuardError {
     match errno {
-        Errno::LOOP => explain(path, errno, rustix::fs::lstat(path.as_path()), "a regular file"),
-        _ => explain(path, errno, rustix::fs::stat(path.as_path()), "a regular file"),
+        Errno::LOOP => explain(path, errno, rustix::fs::lstat(path.as_path()), wanted),
+        _ => explain(path, errno, rustix::fs::stat(path.as_path()), wanted),
     }
 }
 

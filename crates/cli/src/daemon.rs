@@ -30,8 +30,7 @@ const CAUSE: usize = 2000;
 pub fn run<B: Backstage>(ctx: &Context, backstage: &B, args: &DaemonArgs) -> Result<Ending, CliError> {
     let start = Start::begin(ctx)?;
     serve(ctx, backstage, args, &start).inspect_err(|e| {
-        // Whether it was the first to say why makes no difference here.
-        let _first = start.fail(&e.to_string());
+        start.fail(&e.to_string());
     })
 }
 

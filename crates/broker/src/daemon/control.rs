@@ -37,7 +37,7 @@ pub enum ControlError {
         source: io::Error,
     },
     /// It, or what lies in it, is not to be trusted.
-    #[error("{0}")]
+    #[error("{0}, or set BEAM_CONTROL_DIR to a directory of your own")]
     Refused(#[source] GuardError),
     /// A private folder is not private.
     #[error("refusing to use {dir}: {why}; remove it, or set BEAM_CONTROL_DIR to a directory of your own")]
@@ -116,6 +116,10 @@ impl Control {
     fn refused(&self, error: GuardError) -> ControlError {
         match error {
             GuardError::Io { source, .. } => ControlError::NotWritable { dir: self.dir.clone(), source },
+            // The root is no folder: another place for the control directory is the way out.
+            GuardError::WrongType { path, .. } if path != self.dir => {
+                ControlError::NotWritable { dir: self.dir.clone(), source: io::ErrorKind::NotADirectory.into() }
+            }
             refused => ControlError::Refused(refused),
         }
     }
