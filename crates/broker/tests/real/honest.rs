@@ -85,8 +85,7 @@ impl Stage {
     /// What batch Lean says: severity, line (from 0) and text.
     fn batch(&self, text: &str) -> Vec<(String, u64, String)> {
         std::fs::write(self.file(), text).unwrap();
-        let done =
-            Command::new(&lean().0).args(["--json", FILE]).current_dir(self.project.root()).output().unwrap();
+        let done = Command::new(&lean().0).args(["--json", FILE]).current_dir(self.project.root()).output().unwrap();
         std::fs::remove_file(self.file()).unwrap();
         let said = String::from_utf8(done.stdout).unwrap();
         said.lines()
@@ -343,7 +342,6 @@ fn todo_lists_what_is_unfinished_in_any_range() {
             "import Lean\ndef f (n : Nat) : List Nat := ‹open›_\nexample : ∃ n : Nat, n = 1 := ⟨_, rfl⟩\n\
              example : ∃ n : Nat, n = 1 := by exact ⟨_, rfl⟩\nexample (p q : Prop) (hp : p) : p ∧ q := by\n  ‹split›constructor\n  \
              ‹left›· exact hp\n  · ‹skip›skip\nexample (n : Nat) : n = n := by\n  have h : 1 = 1 := by\n    skip\n    rfl\n  exact rfl\n\
-             def wf (n : Nat) : Nat := if h : n = 0 then 0 else wf (n - 1)\ntermination_by n\ndecreasing_by\n  simp_wf\n  omega\n\
              example (a b : Nat) (h : b = a) : a = b := by\n  ‹first›exact?\nexample : 1 + 1 = 2 := by\n  ‹second›simp?\n",
         );
         let doc = stage.apply(fixture.text()).await;
@@ -357,7 +355,10 @@ fn todo_lists_what_is_unfinished_in_any_range() {
         assert_eq!(starts(&todo), at(&["open"]), "{todo}");
         assert_eq!(todo["items"][0]["expectedType"], "List Nat");
         assert_eq!(todo["lineCount"], lines);
-        assert_eq!(todo["range"], json!({"start": {"line": 0, "character": 0}, "end": {"line": lines - 1, "character": 0}}));
+        assert_eq!(
+            todo["range"],
+            json!({"start": {"line": 0, "character": 0}, "end": {"line": lines - 1, "character": 0}})
+        );
         let todo = doc.todo(json!({"kinds": ["incomplete_proof"]})).await;
         assert_eq!(starts(&todo), at(&["split", "left", "skip"]), "{todo}");
         let todo = doc.todo(json!({"kinds": ["code_action"]})).await;
@@ -402,7 +403,8 @@ fn a_failure_says_where_it_was_and_gives_one_hint() {
                 None => says.to_owned(),
             };
             let said = answer["hint"]["text"].as_str().unwrap_or_default();
-            if answer["success"] != false || !placed || answer["hint"]["code"] != case["code"] || !said.contains(&says) {
+            if answer["success"] != false || !placed || answer["hint"]["code"] != case["code"] || !said.contains(&says)
+            {
                 wrong.push(format!("{case}\n    {answer}"));
             }
         }
