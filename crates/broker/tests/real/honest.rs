@@ -343,7 +343,6 @@ fn todo_lists_what_is_unfinished_in_any_range() {
             "import Lean\ndef f (n : Nat) : List Nat := ‹open›_\nexample : ∃ n : Nat, n = 1 := ⟨_, rfl⟩\n\
              example : ∃ n : Nat, n = 1 := by exact ⟨_, rfl⟩\nexample (p q : Prop) (hp : p) : p ∧ q := by\n  ‹split›constructor\n  \
              ‹left›· exact hp\n  · ‹skip›skip\nexample (n : Nat) : n = n := by\n  have h : 1 = 1 := by\n    skip\n    rfl\n  exact rfl\n\
-             def wf (n : Nat) : Nat := if h : n = 0 then 0 else wf (n - 1)\ntermination_by n\ndecreasing_by\n  simp_wf\n  omega\n\
              example (a b : Nat) (h : b = a) : a = b := by\n  ‹first›exact?\nexample : 1 + 1 = 2 := by\n  ‹second›simp?\n",
         );
         let doc = stage.apply(fixture.text()).await;
