@@ -500,7 +500,7 @@ private def constantsOf (names : Array String) : MetaM (Array Name) :=
 private def handleSearch (p : SearchParams) : RequestM (RequestTask SearchResult) := do
   let doc ← checkDocument p.textDocument.uri p.textDocument.version?
   let pos? ← p.position?.mapM fun pos => EIO.ofExcept (checkPosition doc.meta.text pos)
-  let fragments := ((p.name?.getD "").split Char.isWhitespace).toArray.map (·.toString) |>.filter (!·.isEmpty)
+  let fragments := ((p.name?.getD "").splitToList Char.isWhitespace).toArray.filter (!·.isEmpty)
   let constants := p.constants?.getD #[]
   let kinds := p.kinds?.getD #[]
   if fragments.isEmpty && constants.isEmpty && p.pattern?.isNone then
