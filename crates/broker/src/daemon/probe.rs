@@ -59,8 +59,9 @@ pub async fn probe_with(control: &Control, watch: &Watch) -> Probe {
     loop {
         let unresponsive = match ask(control, &registry, watch.after).await {
             Answer::Ours => return Probe::Live(registry),
-            Answer::Foreign => return Probe::Stale(registry),
-            Answer::None(ClientError::NotListening(_) | ClientError::Foreign { .. }) => return Probe::Stale(registry),
+            Answer::Foreign | Answer::None(ClientError::NotListening(_) | ClientError::Foreign { .. }) => {
+                return Probe::Stale(registry);
+            }
             Answer::None(ClientError::Closed | ClientError::Frame(_) | ClientError::Message(_)) => {
                 closed += 1;
                 if closed >= CLOSED {
