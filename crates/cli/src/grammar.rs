@@ -211,7 +211,8 @@ fn verb(spec: &'static VerbSpec) -> Grammar {
             );
     }
     for field in spec.positional() {
-        grammar = grammar.args(positional(field));
+        let needed = !spec.trailing.contains(&field.name);
+        grammar = grammar.args(positional(field).into_iter().map(|arg| if needed { arg } else { arg.required(false) }));
     }
     for field in spec.options() {
         grammar = grammar.args(options(field));
@@ -252,6 +253,7 @@ fn positional(field: Field) -> Vec<Arg> {
         ],
         (_, FieldType::Object) => vec![arg.help(format!("{} JSON, or - for standard input", field.doc))],
         (_, FieldType::Choice(names)) => vec![arg.value_parser(PossibleValuesParser::new(names))],
+        (_, FieldType::Texts) => vec![arg.num_args(1..)],
         (_, FieldType::Coordinate) => vec![arg.value_parser(coordinate).allow_negative_numbers(true)],
         (_, FieldType::Number) => vec![arg.value_parser(number).allow_negative_numbers(true)],
         _ => vec![arg],

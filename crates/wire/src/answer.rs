@@ -3,12 +3,13 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::ask::{CheckResult, CodeActionsResult, DiagnosticsResult, SearchResult, SnippetResult};
 use crate::control::{Cancelled, Ensured, ShutdownAnswer};
 use crate::document::{Closed, Updated};
-use crate::run::{Goals, RunResult};
+use crate::run::{RunResult, TryResult};
 use crate::stats::{OpenDocsAnswer, Reset, StatsAnswer};
 use crate::sync::{SaveResult, SyncResult};
-use crate::todo::{CodeActionResult, TodoResult};
+use crate::todo::{CodeActionResult, GoalsResult, TodoResult};
 use crate::workspace::{WorkspaceDrop, WorkspaceInit, Workspaces};
 
 macro_rules! answers {
@@ -86,14 +87,26 @@ answers! {
     Closed(Closed),
     /// Of `run_at` and `run_with`.
     Run(RunResult),
+    /// Of `try`.
+    Tries(TryResult),
     /// `null`.
     Nothing(()),
     /// Of `goals`.
-    Goals(Goals),
+    Goals(GoalsResult),
     /// Of `todo`.
     Todo(TodoResult),
     /// Of `code_action_resolve`.
     CodeAction(CodeActionResult),
+    /// Of `code_actions`.
+    CodeActions(CodeActionsResult),
+    /// Of `diagnostics`.
+    Diagnostics(DiagnosticsResult),
+    /// Of `search`.
+    Search(SearchResult),
+    /// Of `check`.
+    Check(CheckResult),
+    /// Of `snippet`.
+    Snippet(SnippetResult),
     /// Lean's own answer to an LSP request, unchanged.
     Lsp(Value),
     /// Of `init_workspace`.

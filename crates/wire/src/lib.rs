@@ -9,6 +9,7 @@
 //!   checks, CLI verbs and options, help, MCP arguments and schemas.
 
 pub mod answer;
+pub mod ask;
 pub mod backend;
 pub mod control;
 pub mod document;

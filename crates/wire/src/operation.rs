@@ -11,7 +11,7 @@ use crate::answer::AnswerType;
 use crate::backend::Backend;
 use crate::field::{Field, FieldType, FieldValue};
 use crate::run::{Handle, Release, RunWith};
-use crate::{control, document, navigate, run, stats, todo, workspace};
+use crate::{ask, control, document, navigate, run, stats, todo, workspace};
 
 /// Whether an operation belongs to a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +190,8 @@ operations! {
     RunAt(run::RunAt) "run_at" (Workspace backend tracked root) -> Run;
     #[doc = "Try one tactic or command from the state that a handle holds."]
     RunWith(run::RunWith) "run_with" (Workspace backend tracked root) -> Run;
+    #[doc = "Try several candidates at one position, or from one handle, over one state."]
+    TryTexts(run::TryTexts) "try" (Workspace backend tracked root) -> Tries;
     #[doc = "Forget a handle."]
     Release(run::Release) "release" (Workspace backend tracked root) -> Nothing;
     #[doc = "The goals before or after the tactic at a position."]
@@ -198,6 +200,16 @@ operations! {
     Todo(todo::TodoIn) "todo" (Workspace backend tracked root) -> Todo;
     #[doc = "The edit behind a code action that todo listed; nothing is applied."]
     CodeActionResolve(todo::CodeActionResolve) "code_action_resolve" (Workspace backend tracked root) -> CodeAction;
+    #[doc = "The code actions of some lines, each with its edit. Nothing is applied."]
+    CodeActions(ask::CodeActions) "code_actions" (Workspace backend tracked root) -> CodeActions;
+    #[doc = "The diagnostics of a file, filtered. Waits as sync does."]
+    DiagnosticsOf(ask::DiagnosticsOf) "diagnostics" (Workspace backend tracked root) -> Diagnostics;
+    #[doc = "Declarations in scope, by parts of their name, by constants that their type mentions, or by a pattern of their type."]
+    Search(ask::Search) "search" (Workspace backend tracked root) -> Search;
+    #[doc = "What a declaration, or all of a file, rests on: axioms, sorries, unsafe parts, and a verdict."]
+    Check(ask::Check) "check" (Workspace backend tracked root) -> Check;
+    #[doc = "Run a text of several commands in the environment of a file's header, without a file on disk; then it is gone."]
+    Snippet(ask::Snippet) "snippet" (Workspace backend tracked root) -> Snippet;
     #[doc = "Type and documentation of what stands at a position."]
     Hover(navigate::Hover) "hover" (Workspace backend tracked root) -> Lsp;
     #[doc = "Signature of the application at a position."]
@@ -261,6 +273,7 @@ impl Operation {
     pub fn handle(&self) -> Option<&Handle> {
         match self {
             Self::RunWith(RunWith { handle, .. }) | Self::Release(Release { handle, .. }) => Some(handle),
+            Self::TryTexts(run::TryTexts { handle, .. }) => handle.as_ref(),
             _ => None,
         }
     }
@@ -293,8 +306,8 @@ mod tests {
         let names: Vec<_> = OPERATIONS.iter().map(|s| s.name).collect();
         assert_eq!(
             names.join(" "),
-            "ensure open_docs cancel update_file sync_file refresh_file save_olean close run_at run_with release goals todo \
-             code_action_resolve hover signature_help definition references document_symbols workspace_symbols init_workspace \
+            "ensure open_docs cancel update_file sync_file refresh_file save_olean close run_at run_with try release goals todo \
+             code_action_resolve code_actions diagnostics search check snippet hover signature_help definition references document_symbols workspace_symbols init_workspace \
              list_workspaces drop_workspace stats reset_stats shutdown"
         );
     }
@@ -308,6 +321,9 @@ mod tests {
             character: 3,
             text: "simp".to_owned(),
             store_handle: Some(true),
+            kernel: None,
+            goals: None,
+            state: None,
         });
         assert_eq!(Value::Object(run.lean_params()).to_string(), r#"{"text":"simp","storeHandle":true}"#);
     }

@@ -134,6 +134,25 @@ pub struct SyncResult {
     pub diagnostics: Diagnostics,
     /// Whether it could be saved.
     pub readiness: Readiness,
+    /// Where a `sorry` stands, in whatever form it is written; the first hundred. Only there if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sorries: Option<Vec<SorryPlace>>,
+    /// How many there are, if that is more than `sorries` has.
+    #[serde(rename = "sorriesTotal", default, skip_serializing_if = "Option::is_none")]
+    pub sorries_total: Option<u64>,
+}
+
+/// A `sorry` in a finished text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SorryPlace {
+    /// Line, from 0.
+    pub line: u32,
+    /// UTF-16 unit in the line, from 0.
+    pub character: u32,
+    /// The declaration it belongs to; an `example` has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declaration: Option<String>,
 }
 
 /// Result of `save_olean` (sync and save section 6). Paths are absolute.

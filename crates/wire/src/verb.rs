@@ -24,6 +24,8 @@ pub struct VerbSpec {
     pub op: Op,
     /// Optional fields that are positional here, before all others.
     pub leading: &'static [&'static str],
+    /// Optional fields that are positional here, behind all others, and may be left out there too.
+    pub trailing: &'static [&'static str],
     /// Fields the verb itself sets.
     pub fixed: &'static [(&'static str, bool)],
     /// Optional fields that the verb does not offer.
@@ -37,7 +39,17 @@ pub struct VerbSpec {
 }
 
 const fn verb(name: &'static str, op: Op) -> VerbSpec {
-    VerbSpec { name, op, leading: &[], fixed: &[], hidden: &[], waits: true, daemon: Daemon::Start, more: "" }
+    VerbSpec {
+        name,
+        op,
+        leading: &[],
+        trailing: &[],
+        fixed: &[],
+        hidden: &[],
+        waits: true,
+        daemon: Daemon::Start,
+        more: "",
+    }
 }
 
 /// Answers at once: nothing is shown meanwhile.
@@ -73,6 +85,7 @@ pub const VERBS: &[VerbSpec] = &[
         more: "Keeps the state under a new handle. The old handle is used up, whatever happens.",
         ..verb("run-with-linear", Op::RunWith)
     },
+    verb("try", Op::TryTexts),
     quick("release", Op::Release),
     VerbSpec { leading: &["mode"], hidden: &["text"], ..verb("goals", Op::Goals) },
     verb("hover", Op::Hover),
@@ -81,8 +94,13 @@ pub const VERBS: &[VerbSpec] = &[
     verb("references", Op::References),
     verb("document-symbols", Op::DocumentSymbols),
     verb("workspace-symbols", Op::WorkspaceSymbols),
-    verb("todo", Op::Todo),
+    VerbSpec { trailing: &["line", "character", "endLine", "endCharacter"], ..verb("todo", Op::Todo) },
     verb("code-action-resolve", Op::CodeActionResolve),
+    verb("code-actions", Op::CodeActions),
+    verb("diagnostics", Op::DiagnosticsOf),
+    verb("search", Op::Search),
+    verb("check", Op::Check),
+    verb("snippet", Op::Snippet),
     existing("open-files", Op::OpenDocs),
     existing("stats", Op::Stats),
     existing("reset-stats", Op::ResetStats),
@@ -100,14 +118,18 @@ impl VerbSpec {
     pub fn positional(&self) -> impl Iterator<Item = Field> + '_ {
         let own = self.op.spec().own;
         let leading = self.leading.iter().filter_map(|name| own.iter().copied().find(|f| f.name == *name));
-        leading.chain(self.op.spec().required())
+        let trailing = self.trailing.iter().filter_map(|name| own.iter().copied().find(|f| f.name == *name));
+        leading.chain(self.op.spec().required()).chain(trailing)
     }
 
     /// Options, in the table's order.
     pub fn options(&self) -> impl Iterator<Item = Field> + '_ {
         self.op.spec().optional().filter(|f| {
             let name = &f.name;
-            !self.leading.contains(name) && !self.hidden.contains(name) && !self.fixed.iter().any(|(n, _)| n == name)
+            !self.leading.contains(name)
+                && !self.trailing.contains(name)
+                && !self.hidden.contains(name)
+                && !self.fixed.iter().any(|(n, _)| n == name)
         })
     }
 }
@@ -132,7 +154,12 @@ mod tests {
     #[test]
     fn w3_verbs_name_fields_of_their_operation() {
         for verb in VERBS {
-            let names = verb.leading.iter().chain(verb.hidden).chain(verb.fixed.iter().map(|(name, _)| name));
+            let names = verb
+                .leading
+                .iter()
+                .chain(verb.trailing)
+                .chain(verb.hidden)
+                .chain(verb.fixed.iter().map(|(name, _)| name));
             for name in names {
                 assert!(verb.op.spec().optional().any(|f| f.name == *name), "{}: {name}", verb.name);
             }
@@ -146,8 +173,8 @@ mod tests {
             let list = |fields: Vec<Field>| fields.iter().map(|f| f.name).collect::<Vec<_>>().join(" ");
             format!("{} | {}", list(verb.positional().collect()), list(verb.options().collect()))
         };
-        assert_eq!(shown("run-at"), "path version line character text | ");
-        assert_eq!(shown("goals"), "mode path version line character | ");
+        assert_eq!(shown("run-at"), "path version line character text | kernel goals state");
+        assert_eq!(shown("goals"), "mode path version line character | goals state explain");
         assert_eq!(shown("todo"), "path version line character endLine endCharacter | kinds suggest");
         assert_eq!(shown("sync"), "path | diagnosticScope");
     }

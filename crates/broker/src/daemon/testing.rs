@@ -192,6 +192,9 @@ pub(crate) fn run_at(text: &str) -> Request {
         character: 0,
         text: text.into(),
         store_handle: None,
+        kernel: None,
+        goals: None,
+        state: None,
     });
     request.workspace_id = Some("w".into());
     request

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use beam_session::{RequestSpec, SetupReport};
 use beam_wire::document::DiagnosticScope;
 use beam_wire::stream::Event;
-use beam_wire::sync::{BlockingDiagnostic, BlockingMessage, Diagnostics, Readiness};
+use beam_wire::sync::{BlockingDiagnostic, BlockingMessage, Diagnostics, Readiness, SorryPlace};
 use beam_wire::{Progress, StreamDiagnostic, SyncResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,6 +34,10 @@ struct BarrierReply {
     version: u64,
     direct_imports: Vec<String>,
     save_readiness: ReadinessVerdict,
+    #[serde(default)]
+    sorries: Option<Vec<SorryPlace>>,
+    #[serde(default)]
+    sorries_total: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,6 +119,8 @@ pub(super) async fn pass(doc: &Document, wanted: Wanted, events: mpsc::Sender<Ev
         version: doc.applied.version,
         readiness: readiness(verdict, &current),
         diagnostics: Diagnostics { counts: diagnostics::count(&current), items },
+        sorries: barrier.sorries,
+        sorries_total: barrier.sorries_total,
     };
     Ok(Passed { result, progress, setup: reply.setup })
 }

@@ -103,6 +103,11 @@ impl Document {
         reply.map_err(|failure| Box::new(WorkerFailure { failure, path: self.shown() }).into())
     }
 
+    /// Imports that moved on since the worker that replied loaded them; `None` if there are none.
+    pub(super) async fn stale_imports(&self, reply: &Reply) -> Option<Vec<String>> {
+        self.live.import_looks.moved(&self.live.disk, &self.path, reply.setup.as_ref()).await
+    }
+
     pub(super) fn observer(&self, shown: Shown, events: mpsc::Sender<Event>) -> Observer {
         Observer::new(self.name(), shown, events)
     }

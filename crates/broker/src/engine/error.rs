@@ -86,6 +86,16 @@ pub(crate) enum ParameterError {
     ActionData(serde_json::Error),
     #[error("code_action_resolve: the action is about {uri}, not about `{path}`")]
     ActionOfAnother { uri: String, path: String },
+    #[error("search: nothing to look for; give `name`, `constants` or `pattern`")]
+    SearchForNothing,
+    #[error("code_actions: `endLine` {last} is before `line` {first}")]
+    LinesReversed { first: u32, last: u32 },
+    #[error("code_actions: there is no line {line}; the last one is {last}, counted from 0")]
+    NoSuchLine { line: u32, last: u32 },
+    #[error("try: {given} texts; give 1 to {most}")]
+    Candidates { given: usize, most: usize },
+    #[error("try: give either `handle`, or `version`, `line` and `character`")]
+    HandleOrPosition,
 }
 
 /// A request to the worker of the document shown as `path` failed.
@@ -182,6 +192,8 @@ pub(crate) enum Defect {
     Aborted,
     #[error("`{}` is not run this way", .0.name())]
     NotDispatched(Op),
+    #[error("a defect of lean-beam ended a part of this request: {0}")]
+    Task(String),
     #[error("the answer cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beam_base::AbsPath;
+use beam_lean::ModuleName;
 use beam_project::Project;
 use beam_session::Session;
 
@@ -12,6 +13,7 @@ use super::common::Common;
 use super::disk::Disk;
 use super::handles::HandleLedger;
 use super::history::History;
+use super::import_looks::ImportLooks;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,6 +29,7 @@ pub(crate) struct LiveSession {
     history: Mutex<History>,
     /// The version of each document that was saved last.
     checkpoints: Mutex<HashMap<AbsPath, u64>>,
+    pub(super) import_looks: ImportLooks,
 }
 
 impl LiveSession {
@@ -39,14 +42,14 @@ impl LiveSession {
         common: Common,
     ) -> Self {
         let handles = HandleLedger::new(common.settings.max_handles);
-        let (history, checkpoints) = Default::default();
-        Self { session, handles, disk, common, project, authority, built, history, checkpoints }
+        let (history, checkpoints, import_looks) = Default::default();
+        Self { session, handles, disk, common, project, authority, built, history, checkpoints, import_looks }
     }
 
     /// Whether a module has an artifact that is no older than its source. Blocking.
     pub(super) fn is_built(&self, module: &str, source: &AbsPath) -> bool {
         let modified = |path: &AbsPath| std::fs::metadata(path).and_then(|m| m.modified()).ok();
-        let artifact = format!("{}.olean", module.replace('.', "/"));
+        let Some(artifact) = ModuleName::parse(module).and_then(|name| name.path("olean")) else { return false };
         let Some(written) = modified(source) else { return false };
         self.built.iter().filter_map(|dir| modified(&dir.join(&artifact))).any(|built| built >= written)
     }

@@ -21,6 +21,7 @@ mod edge;
 mod error;
 mod handles;
 mod history;
+mod import_looks;
 mod live;
 mod metrics;
 mod observe;

@@ -22,6 +22,12 @@ pub(super) async fn resolve(
 ) -> Result<(Answer, Option<Progress>), EngineError> {
     const METHOD: &str = "codeAction/resolve";
     let doc = Document::open(workspace, &op.path).await?;
+    // Lean leaves out the data of an action that has its edit already: there is nothing to resolve.
+    if !op.code_action.contains_key("data") && op.code_action.contains_key("edit") {
+        doc.insist(op.version)?;
+        let code_action = Value::Object(op.code_action.clone());
+        return Ok((CodeActionResult { version: op.version, code_action }.into(), None));
+    }
     let data = op.code_action.get("data").ok_or(ParameterError::ActionWithoutData)?;
     let target = ResolveData::deserialize(data).map_err(ParameterError::ActionData)?;
     let uri = target.params.text_document.uri;

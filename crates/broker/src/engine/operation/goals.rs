@@ -3,9 +3,9 @@
 use beam_base::Utf16Pos;
 use beam_session::RequestSpec;
 use beam_wire::stream::Event;
-use beam_wire::todo::{GoalsAt, GoalsMode};
-use beam_wire::{Answer, Goals, Progress};
-use serde_json::json;
+use beam_wire::todo::{GoalsAt, GoalsMode, GoalsResult};
+use beam_wire::{Answer, Progress};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::engine::document::{Document, decode, progress_of};
@@ -13,10 +13,11 @@ use crate::engine::error::{EngineError, ParameterError};
 use crate::engine::observe::Shown;
 use crate::engine::workspace::Workspace;
 
-/// `goals`.
+/// `goals`. `params` are the operation's own, as Lean gets them.
 pub(super) async fn goals(
     workspace: &Workspace,
     op: &GoalsAt,
+    mut params: Map<String, Value>,
     events: mpsc::Sender<Event>,
 ) -> Result<(Answer, Option<Progress>), EngineError> {
     if op.text.is_some() {
@@ -25,12 +26,20 @@ pub(super) async fn goals(
     let method = match op.mode.unwrap_or(GoalsMode::After) {
         GoalsMode::Before => "$/lean/goalsPrev",
         GoalsMode::After => "$/lean/goalsAfter",
+        GoalsMode::Both => "$/beam/goals",
     };
     let doc = Document::at_version(workspace, &op.path, op.version).await?;
     let at = Utf16Pos { line: op.line, character: op.character };
-    let params = json!({ "textDocument": doc.versioned(), "position": at });
+    params.insert("textDocument".to_owned(), doc.versioned());
+    params.insert("position".to_owned(), json!(at));
+    // Asked for always: a hint is told unasked, and says where.
+    params.insert("explain".to_owned(), true.into());
     let mut observer = doc.observer(Shown::Nothing, events);
-    let reply = doc.ask(RequestSpec::new(method, params), &mut observer).await?;
-    let goals: Goals = decode(method, &reply)?;
-    Ok((goals.into(), progress_of(&reply)))
+    let reply = doc.ask(RequestSpec::new(method, Value::Object(params)), &mut observer).await?;
+    let mut result: GoalsResult = decode(method, &reply)?;
+    if op.explain != Some(true) && result.hint.is_none() {
+        result.at = None;
+    }
+    result.stale_imports = doc.stale_imports(&reply).await;
+    Ok((result.into(), progress_of(&reply)))
 }

@@ -1,5 +1,7 @@
 //! The operations: one function for each, typed from its fields to its answer.
 
+mod ask;
+mod attempt;
 mod code_action;
 mod goals;
 mod navigate;
@@ -53,7 +55,13 @@ pub(super) async fn run(
         Operation::RunAt(op) => run::run_at(workspace, op, own(), events).await?,
         Operation::RunWith(op) => run::run_with(workspace, op, own(), events).await?,
         Operation::Release(op) => run::release(workspace, op, events).await?,
-        Operation::Goals(op) => goals::goals(workspace, op, events).await?,
+        Operation::Goals(op) => goals::goals(workspace, op, own(), events).await?,
+        Operation::TryTexts(op) => attempt::attempt(workspace, op, events).await?,
+        Operation::Search(op) => ask::search(workspace, op, own(), events).await?,
+        Operation::Check(op) => ask::check(workspace, op, own(), events).await?,
+        Operation::Snippet(op) => ask::snippet(workspace, op, own(), events).await?,
+        Operation::CodeActions(op) => ask::code_actions(workspace, op, events).await?,
+        Operation::DiagnosticsOf(op) => ask::diagnostics(workspace, op, events).await?,
         Operation::Todo(op) => todo::todo(workspace, op, own(), events).await?,
         Operation::CodeActionResolve(op) => code_action::resolve(workspace, op, events).await?,
         Operation::Hover(op) => navigate::hover(workspace, op, events).await?,

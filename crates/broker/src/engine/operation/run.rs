@@ -32,7 +32,7 @@ pub(super) async fn run_at(
     let mut observer = doc.observer(Shown::SetupLines, events);
     let spec = RequestSpec::new(METHOD, Value::Object(params)).running_text();
     let reply = doc.ask(spec, &mut observer).await?;
-    finish(workspace, &doc, METHOD, &reply, place)
+    finish(workspace, &doc, METHOD, &reply, place).await
 }
 
 /// `run_with`. `params` are the operation's own, as Lean gets them.
@@ -56,7 +56,7 @@ pub(super) async fn run_with(
     let spec = RequestSpec::new(METHOD, Value::Object(params)).running_text();
     // A worker that replaces another does not know the handle; and a linear continuation must not run twice.
     let reply = doc.ask(spec.once(), &mut observer).await?;
-    finish(workspace, &doc, METHOD, &reply, place)
+    finish(workspace, &doc, METHOD, &reply, place).await
 }
 
 /// `release`.
@@ -74,7 +74,7 @@ pub(super) async fn release(
 }
 
 /// The broker's own checks of a handle, then the file; the rest is Lean's to decide (section 7).
-async fn open_for(workspace: &Workspace, path: &str, handle: &Handle) -> Result<Document, EngineError> {
+pub(super) async fn open_for(workspace: &Workspace, path: &str, handle: &Handle) -> Result<Document, EngineError> {
     let live = workspace.running().ok_or(HandleError::NoSession)?;
     if handle.backend != Backend::Lean {
         return Err(HandleError::OtherBackend.into());
@@ -112,18 +112,19 @@ async fn place(
     }
 }
 
-fn finish(
+async fn finish(
     workspace: &Workspace,
     doc: &Document,
     method: &'static str,
     reply: &Reply,
     place: Option<HandlePlace>,
 ) -> Result<Answered, EngineError> {
-    let result = RunResult::from_lean(reply.value.get(), |raw| wrap(workspace, &doc.live, raw))
+    let mut result = RunResult::from_lean(reply.value.get(), |raw| wrap(workspace, &doc.live, raw))
         .map_err(|error| AnswerError::Undecodable { method, error })?;
     if let (Some(handle), Some(place)) = (&result.handle, place) {
         place.minted((reply.version, reply.worker), &handle.raw);
     }
+    result.stale_imports = doc.stale_imports(reply).await;
     Ok((result.into(), progress_of(reply)))
 }
 

@@ -23,12 +23,24 @@ pub(super) async fn todo(
 ) -> Result<(Answer, Option<Progress>), EngineError> {
     const METHOD: &str = "$/lean/todo";
     let doc = Document::at_version(workspace, &op.path, op.version).await?;
-    let start = Utf16Pos { line: op.line, character: op.character };
-    let end = Utf16Pos { line: op.end_line, character: op.end_character };
     params.insert("textDocument".to_owned(), doc.versioned());
-    params.insert("range".to_owned(), json!(Utf16Range { start, end }));
+    if let Some(range) = range(op) {
+        params.insert("range".to_owned(), json!(range));
+    }
     let mut observer = doc.observer(Shown::Nothing, events);
     let reply = doc.ask(RequestSpec::new(METHOD, Value::Object(params)), &mut observer).await?;
-    let result: TodoResult = decode(METHOD, &reply)?;
+    let mut result: TodoResult = decode(METHOD, &reply)?;
+    result.stale_imports = doc.stale_imports(&reply).await;
     Ok((result.into(), progress_of(&reply)))
+}
+
+/// The range that is asked for; `None` means the whole file. What of it is left out reaches as far as it can: Lean moves an end that is
+/// behind a line, or behind the file, to where it is.
+fn range(op: &TodoIn) -> Option<Utf16Range> {
+    const FAR: u32 = i32::MAX.unsigned_abs();
+    let given = [op.line, op.character, op.end_line, op.end_character];
+    given.iter().any(Option::is_some).then(|| Utf16Range {
+        start: Utf16Pos { line: op.line.unwrap_or(0), character: op.character.unwrap_or(0) },
+        end: Utf16Pos { line: op.end_line.unwrap_or(FAR), character: op.end_character.unwrap_or(FAR) },
+    })
 }
