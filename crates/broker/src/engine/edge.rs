@@ -62,7 +62,7 @@ fn code(e: &EngineError) -> FailureCode {
         | EngineError::Selector(_)
         | EngineError::Parameter(_)
         | EngineError::Source(_)
-        | EngineError::Handle(HandleError::TooMany { .. })
+        | EngineError::Handle(HandleError::Consumed | HandleError::TooMany { .. })
         | EngineError::Save(SaveRefusal::Errors { .. }) => FailureCode::InvalidParams,
         EngineError::Session(SessionError::Closed) => FailureCode::WorkerExited,
         EngineError::Incomplete(_) => FailureCode::SyncBarrierIncomplete,
@@ -412,6 +412,7 @@ mod tests {
                 "internalError",
             ),
             (HandleError::OtherSession.into(), "contentModified"),
+            (HandleError::Consumed.into(), "invalidParams"),
             (HandleError::TooMany { path: "A".into(), limit: 1, oldest: None }.into(), "invalidParams"),
             (SessionError::Closed.into(), "workerExited"),
             (SessionError::Spawn("x".into()).into(), "internalError"),

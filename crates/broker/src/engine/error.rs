@@ -125,6 +125,10 @@ pub(crate) enum HandleError {
     OtherBackend,
     #[error("the handle is stale: the session that made it is gone")]
     OtherSession,
+    #[error(
+        "the handle was used up by a linear continuation; go on from the handle that one gave, or make a new one with run_at"
+    )]
+    Consumed,
     /// With the oldest one, which would be the first to release.
     #[error("`{path}` has {limit} handles, which is as many as are kept for a document at one version")]
     TooMany { path: String, limit: usize, oldest: Option<Box<Handle>> },

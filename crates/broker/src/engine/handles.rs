@@ -5,7 +5,7 @@
 //!
 //! Invariant: live handles and places taken for requests that may make one are together never more than the limit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beam_base::AbsPath;
@@ -29,7 +29,13 @@ struct DocumentHandles {
     live: BTreeMap<u64, String>,
     /// Requests under way that may make one.
     reserved: usize,
+    /// Used up by a linear continuation, newest last. Lean knows it too, once it has the request: this is for one that is cancelled on
+    /// its way.
+    consumed: VecDeque<String>,
 }
+
+/// Consumed handles that are remembered for a document.
+const CONSUMED: usize = 4096;
 
 /// A place for one handle, held by a request that may make one; given back on drop.
 #[derive(Debug)]
@@ -54,6 +60,7 @@ impl DocumentHandles {
         if basis > self.basis {
             self.basis = basis;
             self.live.clear();
+            self.consumed.clear();
         }
     }
 
@@ -110,6 +117,25 @@ impl HandleLedger {
         }
     }
 
+    /// A linear continuation begins: its handle is used up whatever comes of it, even if it is cancelled before Lean has it. Only a handle
+    /// of this document counts; what is none is for Lean to refuse.
+    pub(crate) fn consume(&self, path: &AbsPath, raw: &Value) {
+        if let Some(document) = self.documents().get_mut(path)
+            && document.take(raw)
+        {
+            document.consumed.push_back(raw.to_string());
+            if document.consumed.len() > CONSUMED {
+                document.consumed.pop_front();
+            }
+        }
+    }
+
+    /// Whether a linear continuation has used the handle up.
+    pub(crate) fn is_consumed(&self, path: &AbsPath, raw: &Value) -> bool {
+        let raw = raw.to_string();
+        self.documents().get(path).is_some_and(|document| document.consumed.contains(&raw))
+    }
+
     /// A handle was released or consumed.
     pub(crate) fn ended(&self, path: &AbsPath, raw: &Value) {
         if let Some(document) = self.documents().get_mut(path) {
@@ -121,6 +147,7 @@ impl HandleLedger {
     pub(crate) fn closed(&self, path: &AbsPath) {
         if let Some(document) = self.documents().get_mut(path) {
             document.live.clear();
+            document.consumed.clear();
         }
     }
 
@@ -132,7 +159,7 @@ impl HandleLedger {
                 document.live.clear();
             }
         }
-        documents.retain(|_, document| document.reserved > 0 || !document.live.is_empty());
+        documents.retain(|_, d| d.reserved > 0 || !d.live.is_empty() || !d.consumed.is_empty());
         documents.values().map(|document| u64::try_from(document.live.len()).unwrap_or(u64::MAX)).sum()
     }
 }

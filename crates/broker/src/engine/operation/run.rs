@@ -1,6 +1,8 @@
 //! Texts that are run without touching the file, and the handles they leave (run-at semantics; broker protocol section 7).
 
-use beam_base::Utf16Pos;
+use std::sync::Arc;
+
+use beam_base::{AbsPath, Utf16Pos};
 use beam_session::{Reply, RequestSpec};
 use beam_wire::run::{Release, RunAt, RunWith};
 use beam_wire::stream::Event;
@@ -13,6 +15,7 @@ use crate::engine::error::{AnswerError, EngineError, HandleError};
 use crate::engine::handles::HandlePlace;
 use crate::engine::live::LiveSession;
 use crate::engine::observe::Shown;
+use crate::engine::source;
 use crate::engine::workspace::Workspace;
 
 type Answered = (Answer, Option<Progress>);
@@ -43,12 +46,18 @@ pub(super) async fn run_with(
     events: mpsc::Sender<Event>,
 ) -> Result<Answered, EngineError> {
     const METHOD: &str = "$/lean/runWith";
-    let doc = open_for(workspace, &op.path, &op.handle).await?;
+    let checked = check_handle(workspace, &op.path, &op.handle)?;
     let consumed = (op.linear == Some(true)).then_some(&op.handle.raw);
+    if let Some(raw) = consumed {
+        // Before anything is waited for: from here on it is used up, even if the request is cancelled on its way to Lean. Should Lean
+        // refuse the handle instead, it did not hold it either.
+        checked.live.handles.consume(&checked.asked, raw);
+    }
+    let doc = Document::open(workspace, &op.path).await?;
     let place = place(workspace, &doc, op.store_handle, consumed).await?;
     if let Some(raw) = consumed {
-        // Consumed whatever comes of it. Should Lean refuse the handle instead, it did not hold it either.
-        doc.live.handles.ended(&doc.path, raw);
+        // The same by its canonical path.
+        doc.live.handles.consume(&doc.path, raw);
     }
     params.insert("textDocument".to_owned(), json!({ "uri": doc.uri }));
     params.insert("handle".to_owned(), op.handle.raw.clone());
@@ -75,14 +84,31 @@ pub(super) async fn release(
 
 /// The broker's own checks of a handle, then the file; the rest is Lean's to decide (section 7).
 pub(super) async fn open_for(workspace: &Workspace, path: &str, handle: &Handle) -> Result<Document, EngineError> {
+    check_handle(workspace, path, handle)?;
+    Document::open(workspace, path).await
+}
+
+/// A handle of the session that runs.
+struct CheckedHandle {
+    live: Arc<LiveSession>,
+    /// The document as the request names it; links are not resolved yet.
+    asked: AbsPath,
+}
+
+/// The broker's own checks of a handle; waits for nothing.
+fn check_handle(workspace: &Workspace, path: &str, handle: &Handle) -> Result<CheckedHandle, HandleError> {
     let live = workspace.running().ok_or(HandleError::NoSession)?;
     if handle.backend != Backend::Lean {
-        return Err(HandleError::OtherBackend.into());
+        return Err(HandleError::OtherBackend);
     }
     if handle.epoch != live.session.epoch() || handle.session != live.session.token() {
-        return Err(HandleError::OtherSession.into());
+        return Err(HandleError::OtherSession);
     }
-    Document::open(workspace, path).await
+    let asked = source::locate(workspace.root(), path);
+    if live.handles.is_consumed(&asked, &handle.raw) {
+        return Err(HandleError::Consumed);
+    }
+    Ok(CheckedHandle { live, asked })
 }
 
 /// A place for the handle that the request is to leave, if it is.
