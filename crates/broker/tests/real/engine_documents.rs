@@ -232,7 +232,16 @@ pub async fn todo_ranges_kinds_and_refusals(lane: Arc<Lane>) -> Outcome {
         probe(&lane, "A.lean", v, u32::try_from(line).unwrap_or(99), u32::try_from(character).unwrap_or(99), "trivial")
             .await;
     succeeds(&r)?;
-    code(&lane.ask(todo(json!(["sorry"]), 99), None).await, "invalidParams")?;
+    // An end behind the file is moved to its end, and without a range it is the whole file; a start outside is a mistake.
+    let whole = json!({"op": "todo", "path": lane.path("A.lean"), "version": v, "kinds": ["sorry"]});
+    for request in [todo(json!(["sorry"]), 99), whole] {
+        let r = lane.ask(request, None).await["result"].clone();
+        equal("the end", &r["range"]["end"], &json!({"line": 2, "character": 0}))?;
+        equal("lines and items", &json!([r["lineCount"], r["items"].as_array().map(Vec::len)]), &json!([3, 1]))?;
+    }
+    let mut outside = todo(json!(["sorry"]), 99);
+    outside["line"] = 50.into();
+    code(&lane.ask(outside, None).await, "invalidParams")?;
     code(&lane.ask(todo(json!(["everything"]), 2), None).await, "invalidParams")?;
     let mut reversed = todo(json!([]), 0);
     reversed["line"] = 1.into();
