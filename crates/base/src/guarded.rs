@@ -356,6 +356,7 @@ mod tests {
 
     const PROJECT: Rules = Rules { cap: 10, links: true, owner: None };
 
+    /// B5.
     #[test]
     fn only_regular_files_within_the_cap_are_read_and_nothing_hangs() {
         let (_keep, dir) = temp();
@@ -391,6 +392,7 @@ mod tests {
         check_folder(&dir, our_uid()).unwrap();
     }
 
+    /// B5.
     #[test]
     fn in_a_folder_no_link_is_followed_by_any_operation() {
         let (_keep, dir) = temp();

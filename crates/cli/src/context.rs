@@ -107,8 +107,7 @@ impl Context {
     #[must_use]
     pub fn wish(&self) -> ToolchainWish {
         self.globals.toolchain.clone().unwrap_or_else(|| match self.env.var("BEAM_TOOLCHAIN") {
-            None => ToolchainWish::Auto,
-            Some("auto") => ToolchainWish::Auto,
+            None | Some("auto") => ToolchainWish::Auto,
             Some("embedded") => ToolchainWish::Embedded,
             Some(path) => ToolchainWish::Lean(path.into()),
         })

@@ -12,6 +12,20 @@ use beam_toolchain::root::RootError;
 use beam_toolchain::support::RegistryError;
 use beam_toolchain::{ExtensionError, ResolveError, StoreError};
 
+#[cfg(feature = "embedded")]
+pub use beam_embedded::InstallError;
+
+/// Why nothing was installed.
+#[cfg(not(feature = "embedded"))]
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// This program cannot.
+    #[error(
+        "this lean-beam was built without the installer of the embedded toolchain (cargo feature `embedded`); build it with that feature, or install Lean with elan"
+    )]
+    LeftOut,
+}
+
 /// Why there is no answer. Nothing of this reaches stdout (C1).
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -57,7 +71,7 @@ pub enum CliError {
     Extension(#[from] ExtensionError),
     /// The embedded toolchain was not installed.
     #[error(transparent)]
-    Install(#[from] crate::embedded::InstallError),
+    Install(#[from] InstallError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),

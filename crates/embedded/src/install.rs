@@ -303,4 +303,5 @@ fn share(from: &AbsPath, to: &AbsPath) -> Result<(), FsError> {
 }
 
 #[cfg(test)]
+#[path = "install_tests/mod.rs"]
 mod tests;

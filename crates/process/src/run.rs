@@ -364,4 +364,5 @@ impl<R: Read> Pipe<R> {
 }
 
 #[cfg(test)]
+#[path = "run_tests.rs"]
 mod tests;

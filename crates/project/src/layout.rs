@@ -403,4 +403,5 @@ fn distinct<'a>(dirs: impl Iterator<Item = &'a AbsPath>) -> Vec<AbsPath> {
 }
 
 #[cfg(test)]
+#[path = "layout_tests.rs"]
 mod tests;

@@ -277,4 +277,5 @@ fn new_enough(version: &str) -> bool {
 }
 
 #[cfg(test)]
+#[path = "discovery_tests.rs"]
 mod tests;

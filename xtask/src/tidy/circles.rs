@@ -314,7 +314,7 @@ impl<'a> Crate<'a> {
 }
 
 /// `#[path = ".."]` of a module.
-fn elsewhere(attributes: &[syn::Attribute]) -> Option<String> {
+pub(super) fn elsewhere(attributes: &[syn::Attribute]) -> Option<String> {
     attributes.iter().find_map(|a| match &a.meta {
         syn::Meta::NameValue(syn::MetaNameValue {
             path,

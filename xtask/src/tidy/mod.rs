@@ -1,4 +1,4 @@
-//! House rules as code: layer arrows, no circle of files, file and function length, module docs, printing only where it is allowed,
+//! House rules as code: layer arrows, no circle of files, file and function length, two layouts of unit tests, module docs, printing only where it is allowed,
 //! invariants named by tests, a coverage table that tells the truth, and words that must not appear. Each check is a function from
 //! the file list to complaints, and its own tests plant what it must see.
 
@@ -6,6 +6,7 @@ mod agents;
 mod arrows;
 mod circles;
 mod coverage;
+mod layout;
 mod named;
 mod source;
 mod tree;
@@ -30,6 +31,7 @@ pub fn check(root: &Path) -> Vec<String> {
     for file in &files {
         if file.path.ends_with(".rs") {
             out.extend(source::check(file));
+            out.extend(layout::check(file));
         }
         out.extend(words(file));
     }

@@ -128,7 +128,7 @@ pub(super) fn check(file: &File) -> Vec<String> {
     if !first.is_some_and(|l| l.starts_with("//!")) {
         out.push(format!("{}: does not open with `//!`", file.path));
     }
-    if file.path.contains("/tests/") {
+    if file.path.contains("/tests/") || file.path.contains("_tests/") || file.path.ends_with("_tests.rs") {
         return out;
     }
     let product = match product(file) {

@@ -14,7 +14,8 @@ use beam_base::AbsPath;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use super::{Context, FeedbackError};
+use super::context::Context;
+use super::error::FeedbackError;
 use crate::daemon::{Control, HostPaths, clock};
 
 /// Names that are tried when the first is taken.

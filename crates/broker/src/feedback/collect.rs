@@ -5,7 +5,7 @@
 use beam_base::AbsPath;
 use serde_json::{Map, Value, json};
 
-use super::Context;
+use super::context::Context;
 use crate::daemon::process::{PidStatus, pid_status};
 use crate::daemon::{Control, Registry, incident};
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use beam_base::AbsPath;
 
+use super::fields::{FIELDS, REQUIRED};
+
 /// Why a report was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedbackError {
@@ -12,7 +14,7 @@ pub enum FeedbackError {
     #[error("the feedback input must be a JSON object with the fields {}", required())]
     NotAnObject,
     /// A field that does not exist.
-    #[error("unknown field `{field}`; the fields are {}", super::FIELDS.join(", "))]
+    #[error("unknown field `{field}`; the fields are {}", FIELDS.join(", "))]
     UnknownField {
         /// As given.
         field: String,
@@ -132,7 +134,7 @@ pub enum FeedbackError {
 }
 
 fn required() -> String {
-    super::REQUIRED.join(", ")
+    REQUIRED.join(", ")
 }
 
 impl FeedbackError {

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use beam_base::AbsPath;
 use rustix::fs::{Mode, OFlags, open, openat};
 
+use super::context::Context;
+use super::error::FeedbackError;
 use super::input::{Evidence, MAX_EVIDENCE_BYTES, MAX_EVIDENCE_TOTAL, Source};
 use super::redact::Redactor;
-use super::{Context, FeedbackError};
 
 /// A piece as it goes into the bundle.
 #[derive(Debug)]

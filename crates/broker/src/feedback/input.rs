@@ -4,31 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::FeedbackError;
-
-/// Every field of the input, in the order in which they are shown to people.
-pub const FIELDS: &[&str] = &[
-    "title",
-    "summary",
-    "reproduction",
-    "expected",
-    "actual",
-    "kind",
-    "severity",
-    "impact",
-    "workaround",
-    "tags",
-    "client_request_id",
-    "request",
-    "response",
-    "evidence",
-    "bundle",
-    "redact",
-    "confidential",
-];
-
-/// The fields without which there is no report.
-pub const REQUIRED: &[&str] = &["title", "summary", "reproduction", "expected", "actual"];
+use super::error::FeedbackError;
+use super::fields::FIELDS;
 
 /// Words for `kind`.
 pub const KINDS: &[&str] = &["bug", "ux", "perf", "docs", "question"];

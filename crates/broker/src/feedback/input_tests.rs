@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::feedback::fields::REQUIRED;
 
 fn minimal() -> Value {
     json!({ "title": "t", "summary": "s", "reproduction": "r", "expected": "e", "actual": "a" })

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
-use super::Person;
+use super::context::Person;
 
 const USER: &str = "[user]";
 const SECRET: &str = "[redacted]";

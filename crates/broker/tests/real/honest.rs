@@ -165,7 +165,7 @@ fn a_success_without_caveats_stands_in_the_file() {
         let mut places = BTreeMap::new();
         for (name, template) in templates {
             let template = template.as_str().unwrap();
-            write!(text, "namespace Place_{name}\n").unwrap();
+            writeln!(text, "namespace Place_{name}").unwrap();
             let hole = template.split("HOLE").next().unwrap();
             let line = text.matches('\n').count() + hole.matches('\n').count();
             let character = hole.len() - hole.rfind('\n').map_or(0, |n| n + 1);

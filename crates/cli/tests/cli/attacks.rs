@@ -85,7 +85,8 @@ fn a_planted_control_directory_is_refused() {
 }
 
 fn planted_control_files_are_neither_followed_nor_waited_for() {
-    let plant: &[(&str, &dyn Fn(&Env, &Path))] = &[
+    type Plant<'a> = (&'a str, &'a dyn Fn(&Env, &Path));
+    let plant: &[Plant] = &[
         ("beam-daemon-startup.log", &|env, at| symlink(env.path("secret"), at).unwrap()),
         ("lock", &|env, at| symlink(env.path("made"), at).unwrap()),
         ("wrapper-leases", &|env, at| symlink(env.path("elsewhere"), at).unwrap()),

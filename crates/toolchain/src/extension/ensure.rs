@@ -182,4 +182,5 @@ fn usable(ext: Extension, id: &str) -> Result<Extension, ExtensionError> {
 }
 
 #[cfg(test)]
+#[path = "ensure_tests.rs"]
 mod tests;

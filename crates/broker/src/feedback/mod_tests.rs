@@ -10,6 +10,7 @@ use beam_base::AbsPath;
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::daemon::Control;
 use crate::daemon::registry::{Token, sample};
 use crate::daemon::{HostPaths, incident};
 
