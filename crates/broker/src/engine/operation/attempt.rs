@@ -8,7 +8,7 @@ use beam_wire::{Answer, Operation, Progress};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::run;
+use super::run::{run_at, run_with};
 use crate::engine::error::{Defect, EngineError, ParameterError};
 use crate::engine::workspace::Workspace;
 
@@ -91,8 +91,8 @@ async fn run_one(
 ) -> Result<(RunResult, Option<Progress>), EngineError> {
     let params = candidate.lean_params();
     let (answer, progress) = match &candidate {
-        Operation::RunAt(op) => run::run_at(workspace, op, params, events).await?,
-        Operation::RunWith(op) => run::run_with(workspace, op, params, events).await?,
+        Operation::RunAt(op) => run_at(workspace, op, params, events).await?,
+        Operation::RunWith(op) => run_with(workspace, op, params, events).await?,
         other => return Err(Defect::NotDispatched(other.op()).into()),
     };
     match answer {
