@@ -120,7 +120,7 @@ fn line(index: usize, result: RunResult) -> TryLine {
     } else {
         worst(Severity::Error).or(result.messages.first())
     };
-    let goals = result.proof_state.as_ref().and_then(|state| state.number());
+    let goals = result.proof_state.as_ref().and_then(beam_wire::Goals::number);
     let outcome = match (result.success, goals, &result.proof_state, result.state_unchanged) {
         (false, ..) => "failed",
         (true, Some(0), ..) => SOLVED,
