@@ -62,14 +62,16 @@ pub fn describe(owner: Option<&Owner>) -> String {
 /// A held lock; let go by `Drop`, and by the kernel when the process ends in whatever way.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
     note: AbsPath,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before the unlock (the file closes after this), so it can only be our own note.
+        // Before the unlock, so it can only be our own note.
         let _ignored = std::fs::remove_file(&self.note);
+        // Closing would not do: a child that is between its fork and its exec has the file open as well, and would hold the lock.
+        let _closed_next = self.file.unlock();
     }
 }
 
@@ -125,7 +127,7 @@ pub fn acquire(
         // Without a note the lock holds as well; on a full disk the work itself will say so.
         let _ignored = std::fs::write(&note, text);
     }
-    Ok(Lock { _file: file, note })
+    Ok(Lock { file, note })
 }
 
 fn read_note(note: &AbsPath) -> Option<Owner> {
@@ -151,6 +153,18 @@ mod tests {
         drop(first);
         assert!(!dir.join("k.owner").exists());
         drop(acquire(&dir, "k", "x", Duration::ZERO, &|| false, |_| panic!("free")).unwrap());
+    }
+
+    #[test]
+    fn a_child_that_inherited_the_file_does_not_hold_the_lock() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = AbsPath::new(tmp.path()).unwrap();
+        let first = acquire(&dir, "k", "testing", Duration::ZERO, &|| false, |_| {}).unwrap();
+        // As a child has it between its fork and its exec.
+        let inherited = first.file.try_clone().unwrap();
+        drop(first);
+        drop(acquire(&dir, "k", "x", Duration::ZERO, &|| false, |_| panic!("free")).unwrap());
+        drop(inherited);
     }
 
     #[test]
