@@ -149,7 +149,7 @@ async fn questions(beam: &mut Beam) {
     let both = beam.lean("lean_goals", with(at(5, 4), "mode", "both")).await;
     assert_eq!(keys(&both), ["workspace", "before", "after"]);
     assert_eq!((&both["before"]["goals"][0]["target"], &both["after"]["goals"]), (&json!("p"), &json!([])), "{both}");
-    let term = beam.lean("lean_goals", with(with(at(1, 28), "mode", "both"), "goals", "text")).await;
+    let term = beam.lean("lean_goals", with(with(at(1, 29), "mode", "both"), "goals", "text")).await;
     assert!(term["expected_type"]["text"][0].as_str().unwrap().ends_with("⊢ Nat"), "{term}");
 
     let found = beam.lean("lean_search", with(with(main.clone(), "pattern", "_ + _ = _ + _"), "limit", 200)).await;
