@@ -68,7 +68,7 @@ fields! {
         /// The file, absolute or relative to the root.
         path "path": NonEmpty,
         /// Version of the document.
-        version "version": u64 [note "of lean_update or lean_sync"],
+        version "version": u64 [note "of lean_update"],
         optional
         /// Parts of the name, separated by blanks; all of them occur.
         name "name": String [note "parts of the name"],
@@ -93,7 +93,7 @@ fields! {
         /// The file, absolute or relative to the root.
         path "path": NonEmpty,
         /// Version of the document.
-        version "version": u64 [note "of lean_update or lean_sync"],
+        version "version": u64 [note "of lean_update"],
         optional
         /// A declaration by its name; without name and position all of the file.
         name "name": NonEmpty,
@@ -108,7 +108,7 @@ fields! {
         /// The file whose imports are used, absolute or relative to the root.
         path "path": NonEmpty,
         /// Version of the document.
-        version "version": u64 [note "of lean_update or lean_sync"],
+        version "version": u64 [note "of lean_update"],
         /// The text. It may have imports if they are the file's.
         text "text": String,
         optional
@@ -125,7 +125,7 @@ fields! {
         /// The file, absolute or relative to the root.
         path "path": NonEmpty,
         /// Version of the document.
-        version "version": u64 [note "of lean_update or lean_sync"],
+        version "version": u64 [note "of lean_update"],
         /// First line, from 0.
         line "line": u32,
         optional
@@ -138,7 +138,7 @@ fields! {
         /// The file, absolute or relative to the root.
         path "path": NonEmpty,
         /// Version of the document.
-        version "version": u64 [note "of lean_update or lean_sync"],
+        version "version": u64 [note "of lean_update"],
         optional
         /// Severities that are wanted; all by default.
         severities "severities": Vec<SeverityName> [note "default all"],

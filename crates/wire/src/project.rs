@@ -3,8 +3,22 @@
 use serde_json::{Map, Value};
 
 /// Keys whose value is not ours: goals, handles, and what LSP and Lean call by their own names. They pass unchanged.
-const VERBATIM: &[&str] =
-    &["goals", "proofState", "handle", "codeAction", "diagnostic", "runAtPosition", "range", "data", "workspaces"];
+const VERBATIM: &[&str] = &[
+    "goals",
+    "proofState",
+    "before",
+    "after",
+    "expectedType",
+    "handle",
+    "codeAction",
+    "actions",
+    "errors",
+    "diagnostic",
+    "runAtPosition",
+    "range",
+    "data",
+    "workspaces",
+];
 
 /// `endLine` is `end_line` here.
 #[must_use]

@@ -178,11 +178,11 @@ fields! {
     /// The file, absolute or relative to the root.
     path "path": NonEmpty,
     /// Version of the document that the position is about.
-    version "version": u64 [note "of lean_update or lean_sync"],
+    version "version": u64 [note "of lean_update"],
     /// Line, from 0.
     line "line": u32,
     /// UTF-16 unit in the line, from 0.
-    character "character": u32 [note "UTF-16 units; lines and characters from 0"],
+    character "character": u32 [note "UTF-16 units, from 0"],
     /// One tactic or one command.
     text "text": String,
     optional
@@ -233,11 +233,11 @@ fields! {
     texts "texts": Vec<String>,
     optional
     /// Version of the document that the position is about.
-    version "version": u64 [note "of lean_update or lean_sync"],
+    version "version": u64 [note "of lean_update"],
     /// Line, from 0; instead of a handle.
     line "line": u32,
     /// UTF-16 unit in the line, from 0.
-    character "character": u32 [note "UTF-16 units; lines and characters from 0"],
+    character "character": u32 [note "UTF-16 units, from 0"],
     /// Start from this handle instead of a position; it stays usable.
     handle "handle": Handle [note "a next_handle, unchanged"],
     /// Stop at the first success without caveats.

@@ -45,11 +45,11 @@ fields! {
     /// The file, absolute or relative to the root.
     path "path": NonEmpty,
     /// Version of the document that the position is about.
-    version "version": u64 [note "of lean_update or lean_sync"],
+    version "version": u64 [note "of lean_update"],
     /// Line, from 0.
     line "line": u32,
     /// UTF-16 unit in the line, from 0.
-    character "character": u32 [note "UTF-16 units; lines and characters from 0"],
+    character "character": u32 [note "UTF-16 units, from 0"],
     optional
     /// The goals before the tactic, after it, or both.
     mode "mode": GoalsMode [default "\"after\""],
@@ -67,12 +67,12 @@ fields! {
     /// The file, absolute or relative to the root.
     path "path": NonEmpty,
     /// Version of the document that the range is about.
-    version "version": u64 [note "of lean_update or lean_sync"],
+    version "version": u64 [note "of lean_update"],
     optional
     /// First line, from 0; the first of the file by default.
     line "line": u32,
     /// UTF-16 unit in the first line, from 0.
-    character "character": u32 [note "UTF-16 units; lines and characters from 0"],
+    character "character": u32 [note "UTF-16 units, from 0"],
     /// Last line, from 0; the last of the file by default.
     end_line "endLine": u32,
     /// UTF-16 unit in the last line, from 0; the range ends before it. The end of the line by default.
@@ -87,7 +87,7 @@ fields! {
     /// The file, absolute or relative to the root.
     path "path": NonEmpty,
     /// Version of the document that the action is about.
-    version "version": u64 [note "of lean_update or lean_sync"],
+    version "version": u64 [note "of lean_update"],
     /// The code action, exactly as it was given.
     code_action "codeAction": Map<String, Value>,
     }

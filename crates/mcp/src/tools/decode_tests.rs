@@ -171,19 +171,25 @@ fn requests_of_every_tool() {
         }
     }
     expect![[r#"
-        lean_run_at A.lean {"op":"run_at","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"text":"A.lean"}
-        lean_run_at_handle A.lean {"op":"run_at","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"text":"A.lean","storeHandle":true}
+        lean_run_at A.lean {"op":"run_at","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"text":"A.lean","kernel":true,"goals":"json","state":"full"}
+        lean_run_at_handle A.lean {"op":"run_at","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"text":"A.lean","storeHandle":true,"kernel":true,"goals":"json","state":"full"}
         lean_hover A.lean {"op":"hover","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3}
         lean_signature_help A.lean {"op":"signature_help","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3}
         lean_definition A.lean {"op":"definition","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3}
         lean_references A.lean {"op":"references","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"includeDeclaration":true}
         lean_document_symbols A.lean {"op":"document_symbols","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3}
         lean_workspace_symbols - {"op":"workspace_symbols","backend":"lean","workspaceId":"local:ROOT","query":"A.lean"}
-        lean_goals A.lean {"op":"goals","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"mode":"before"}
+        lean_goals A.lean {"op":"goals","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"mode":"before","goals":"json","state":"full","explain":true}
+        lean_diagnostics A.lean {"op":"diagnostics","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"severities":["error","warning","information","hint"],"line":3,"endLine":3,"contains":"A.lean"}
+        lean_search A.lean {"op":"search","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"name":"A.lean","constants":["a"],"pattern":"A.lean","kinds":["theorem","def","abbrev","instance","axiom","opaque","inductive","structure","class","constructor","recursor","quotient"],"line":3,"character":3,"limit":3,"start":3}
+        lean_check A.lean {"op":"check","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"name":"A.lean","line":3,"character":3}
         lean_todo A.lean {"op":"todo","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"character":3,"endLine":3,"endCharacter":3,"kinds":["sorry","hole","diagnostic","code_action","incomplete_proof"],"suggest":"none"}
+        lean_code_actions A.lean {"op":"code_actions","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"line":3,"endLine":3}
         lean_code_action_resolve A.lean {"op":"code_action_resolve","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"codeAction":{"title":"x"}}
-        lean_run_with A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":false}
-        lean_run_with_linear A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":true}
+        lean_run_with A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":false,"kernel":true,"goals":"json","state":"full"}
+        lean_run_with_linear A.lean {"op":"run_with","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"text":"A.lean","storeHandle":true,"linear":true,"kernel":true,"goals":"json","state":"full"}
+        lean_try A.lean {"op":"try","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","texts":["a"],"version":3,"line":3,"character":3,"handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}},"first":true,"kernel":true,"goals":"json"}
+        lean_snippet A.lean {"op":"snippet","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","version":3,"text":"A.lean","line":3,"character":3,"goals":"json"}
         lean_release A.lean {"op":"release","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","handle":{"workspaceId":"local:/p","backend":"lean","epoch":1,"session":"s","raw":{"v":1}}}
         lean_update A.lean {"op":"update_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean"}
         lean_sync A.lean {"op":"sync_file","backend":"lean","workspaceId":"local:ROOT","path":"A.lean","diagnosticScope":"errors","diagnosticsInResult":true}

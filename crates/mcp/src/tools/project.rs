@@ -7,6 +7,8 @@
 use beam_broker::Dropped;
 use beam_wire::answer::AnswerType;
 use beam_wire::project::snake_keys;
+use beam_wire::run::GoalsForm;
+use beam_wire::todo::GoalsResult;
 use beam_wire::{Answer, ErrorBody, Operation, Progress, Response, SaveResult, StreamDiagnostic};
 use serde_json::{Map, Value, json};
 
@@ -72,6 +74,11 @@ fn checked(tool: &Tool, call: &OperationCall, answer: Answer) -> Result<Answer, 
         (Answer::Sync(sync), operation) if sync.diagnostics.items.is_some() && !asks_for_items(operation) => {
             Some("diagnostic items that nobody asked for")
         }
+        (Answer::Goals(goals), Operation::Goals(asked))
+            if *goals == GoalsResult::default() && asked.goals != Some(GoalsForm::None) =>
+        {
+            Some("it has no goals, and they were not declined")
+        }
         (Answer::Saved(saved), _) => contradiction(saved),
         (Answer::Closed(closed), _) if !closed.closed => Some("success without having closed"),
         (Answer::Closed(closed), Operation::Close(asked)) => match &closed.saved {
@@ -117,18 +124,36 @@ fn shape(answer: &Answer, progress: Option<Progress>) -> Map<String, Value> {
     let mut body = answer.to_snake_case();
     match answer.answer_type() {
         AnswerType::Run => body = five_keys(body),
+        AnswerType::Snippet => {
+            // Its goals are `lean_goals` with mode both, and that says `expected_type`.
+            if let Some(Value::Object(goals)) = body.get_mut("goals")
+                && let Some(ty) = goals.remove("expectedType")
+            {
+                goals.insert("expected_type".to_owned(), ty);
+            }
+        }
+        AnswerType::Diagnostics => {
+            if let Some(Value::Array(items)) = body.get_mut("diagnostics") {
+                items.iter_mut().for_each(name_severity);
+            }
+            add_progress(&mut body, progress);
+        }
         AnswerType::Sync | AnswerType::Saved | AnswerType::Closed => {
             for value in body.values_mut() {
                 name_severities(value);
             }
             let waited = !matches!(answer, Answer::Closed(closed) if closed.saved.is_none());
-            if let Some(progress) = progress.filter(|_| waited) {
-                body.insert("document_progress".into(), snake_keys(json!(progress)));
-            }
+            add_progress(&mut body, progress.filter(|_| waited));
         }
         _ => {}
     }
     body
+}
+
+fn add_progress(body: &mut Map<String, Value>, progress: Option<Progress>) {
+    if let Some(progress) = progress {
+        body.insert("document_progress".into(), snake_keys(json!(progress)));
+    }
 }
 
 /// The keys that every run result has, then what else the answer says.
@@ -141,7 +166,7 @@ fn five_keys(mut answer: Map<String, Value>) -> Map<String, Value> {
         ("handle", "next_handle"),
     ];
     let mut out: Map<String, Value> =
-        KEYS.iter().map(|(from, to)| ((*to).to_owned(), answer.remove(*from).unwrap_or(Value::Null))).collect();
+        KEYS.iter().map(|(from, to)| ((*to).to_owned(), answer.shift_remove(*from).unwrap_or(Value::Null))).collect();
     out.extend(answer);
     out
 }

@@ -20,6 +20,7 @@ fn call(tool: &Tool, diagnostics_in_result: bool) -> OperationCall {
             FieldType::Coordinate | FieldType::Number => json!(1),
             FieldType::Handle => serde_json::from_str(HANDLE).unwrap(),
             FieldType::Object => json!({}),
+            FieldType::Texts => json!(["x"]),
             _ => json!("Main.lean"),
         };
         fields.insert(field.name.to_owned(), value);
@@ -175,6 +176,138 @@ fn goals_todo_and_code_actions() {
 }
 
 #[test]
+fn what_a_success_leaves_open_and_what_helps_a_failure() {
+    let run = |more: &str| format!(r#"{{"success":true,"messages":[],"traces":[],"proofState":{{"goals":[]}}{more}}}"#);
+    check(
+        "lean_run_at",
+        &run(r#","caveats":["sorry","recursion"],"staleImports":["A.B"]"#),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"goals":[]},"next_handle":null,"caveats":["sorry","recursion"],"stale_imports":["A.B"]}"#
+        ]],
+    );
+    check(
+        "lean_run_at",
+        r#"{"success":false,"messages":[],"traces":[],"at":{"lineText":"  rfl","basis":"tactic"},"hint":{"code":"leadingBy","text":"t"},"stateUnchanged":true}"#,
+        &expect![[r#"{"workspace":{"root":"/p"},"success":false,"messages":[],"traces":[],"proof_state":null,"next_handle":null,"at":{"line_text":"  rfl","basis":"tactic"},"hint":{"code":"leadingBy","text":"t"},"state_unchanged":true}"#]],
+    );
+    check(
+        "lean_run_at",
+        r#"{"success":true,"messages":[],"traces":[],"proofState":{"text":["⊢ p"],"unchangedHyps":[2],"removedHyps":[["h"]]}}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":true,"messages":[],"traces":[],"proof_state":{"text":["⊢ p"],"unchangedHyps":[2],"removedHyps":[["h"]]},"next_handle":null}"#
+        ]],
+    );
+    check(
+        "lean_try",
+        r#"{"results":[{"index":0,"outcome":"failed","message":"m","hint":{"code":"fence","text":"t"}},{"index":1,"outcome":"goals","proofState":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}},{"index":2,"outcome":"solved","caveats":["sorry"],"proofState":{"count":0}}]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"results":[{"index":0,"outcome":"failed","message":"m","hint":{"code":"fence","text":"t"}},{"index":1,"outcome":"goals","proof_state":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}},{"index":2,"outcome":"solved","caveats":["sorry"],"proof_state":{"count":0}}]}"#
+        ]],
+    );
+}
+
+#[test]
+fn goals_of_both_sides() {
+    let goal = r#"{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}"#;
+    check(
+        "lean_goals",
+        &format!(r#"{{"before":{goal},"after":{{"goals":[]}}}}"#),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"before":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]},"after":{"goals":[]}}"#
+        ]],
+    );
+    check(
+        "lean_goals",
+        &format!(
+            r#"{{"expectedType":{goal},"at":{{"lineText":"x","basis":"term"}},"hint":{{"code":"notReached","text":"t"}}}}"#
+        ),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"expected_type":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]},"at":{"line_text":"x","basis":"term"},"hint":{"code":"notReached","text":"t"}}"#
+        ]],
+    );
+    check(
+        "lean_snippet",
+        &format!(
+            r#"{{"success":false,"imports":["Init"],"diagnostics":[{{"range":{{"start":{{"line":0,"character":0}},"end":{{"line":0,"character":1}}}},"severity":"error","message":"m"}}],"output":"o","goals":{{"before":{goal},"expectedType":{goal}}}}}"#
+        ),
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":false,"imports":["Init"],"diagnostics":[{"range":{"start":{"line":0,"character":0},"end":{"line":0,"character":1}},"severity":"error","message":"m"}],"output":"o","goals":{"before":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]},"expected_type":{"goals":[{"userName":"left","goalPrefix":"⊢ ","target":"p","hyps":[]}]}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn questions() {
+    check(
+        "lean_search",
+        r#"{"version":1,"hits":[{"name":"Nat.add_comm","kind":"theorem","signature":"s","module":"Init","origin":"library","matched":"conclusion"}],"next":7,"outOfTime":true}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"hits":[{"name":"Nat.add_comm","kind":"theorem","signature":"s","module":"Init","origin":"library","matched":"conclusion"}],"next":7,"out_of_time":true}"#
+        ]],
+    );
+    check(
+        "lean_check",
+        r#"{"version":1,"declarations":["t"],"verdict":"sorry","axioms":["sorryAx"],"unusualAxioms":[],"sorries":[{"declaration":"t"}],"unsafeParts":[{"declaration":"u","why":"implemented_by"}],"errors":[{"fullRange":{},"severity":1,"message":"m"}],"importedWithoutProof":3}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"declarations":["t"],"verdict":"sorry","axioms":["sorryAx"],"unusual_axioms":[],"sorries":[{"declaration":"t"}],"unsafe_parts":[{"declaration":"u","why":"implemented_by"}],"errors":[{"fullRange":{},"severity":1,"message":"m"}],"imported_without_proof":3}"#
+        ]],
+    );
+    check(
+        "lean_code_actions",
+        r#"{"version":1,"actions":[{"title":"t","isPreferred":true,"edit":{"documentChanges":[{"textDocument":{"uri":"u"}}]}}]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"actions":[{"title":"t","isPreferred":true,"edit":{"documentChanges":[{"textDocument":{"uri":"u"}}]}}]}"#
+        ]],
+    );
+    check(
+        "lean_diagnostics",
+        r#"{"version":1,"total":2,"diagnostics":[{"path":"A.lean","uri":"file:///p/A.lean","version":1,"severity":2,"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"message":"m","completionBlocking":false}]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"total":2,"diagnostics":[{"path":"A.lean","uri":"file:///p/A.lean","version":1,"severity":"warning","range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"message":"m","completion_blocking":false}],"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
+    check(
+        "lean_todo",
+        r#"{"version":1,"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"lineCount":2,"staleImports":["A"],"items":[]}"#,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"version":1,"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"line_count":2,"stale_imports":["A"],"items":[]}"#
+        ]],
+    );
+    let sorries = SYNC.replacen(
+        r#","readiness":"#,
+        r#","sorries":[{"line":1,"character":2,"declaration":"t"}],"sorriesTotal":101,"readiness":"#,
+        1,
+    );
+    check(
+        "lean_sync",
+        &sorries,
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"path":"Main.lean","version":3,"diagnostics":{"counts":{"error":1,"warning":1,"information":0,"hint":0,"unknown":0,"total":2}},"readiness":{"save_ready":false,"reason":"documentErrors","blocking_error_count":1,"blocking_diagnostics":[{"range":{"start":{"line":1,"character":2},"end":{"line":1,"character":3}},"severity":"error","message":"bad","save_blocking":true,"completion_blocking":false}],"blocking_messages":[{"message":"m","save_blocking":true,"completion_blocking":false}]},"sorries":[{"line":1,"character":2,"declaration":"t"}],"sorries_total":101,"document_progress":{"updates":28,"done":true,"range_end_line":11}}"#
+        ]],
+    );
+}
+
+/// An edit is whole or not there: half of one would be applied.
+#[test]
+fn code_actions_lose_no_part() {
+    let tool = find("lean_code_actions").unwrap();
+    let action = |n: usize| json!({ "title": "t", "edit": { "newText": "x".repeat(n) }, "diagnostics": [{ "message": "m".repeat(7000) }] });
+    let mut call = call(tool, false);
+    call.limits.max_output_bytes = 20_000;
+    for sizes in [[100, 12_000], [30_000, 100]] {
+        let actions = sizes.map(action);
+        let answer = json!({ "version": 1, "actions": actions });
+        let answer = Answer::decode(AnswerType::CodeActions, answer).unwrap();
+        let out = project(tool, &call, Response::ok(answer));
+        assert!(!out.is_error, "{}", out.structured);
+        let shown = out.structured["actions"].as_array().unwrap();
+        assert!(shown.len() < 2 && shown.iter().all(|a| actions.contains(a)), "{sizes:?}: {}", shown.len());
+        assert_eq!(out.structured["truncated"][0]["field"], "actions");
+        assert_eq!(out.structured["truncated"][0]["total"], 2);
+    }
+}
+
+#[test]
 fn update_and_close() {
     check(
         "lean_update",
@@ -252,7 +385,16 @@ fn other_answers_are_read_strictly_too() {
         "clientRequestId",
     );
     undecodable("lean_run_at", r#"{"success":true,"messages":[{"severity":"fatal","text":""}],"traces":[]}"#, "fatal");
-    undecodable("lean_goals", r#"{"goals":null}"#, "null");
+    undecodable("lean_goals", r#"{"goals":1}"#, "expected a sequence");
+    // The forms share one type, so an answer of no form at all can be read; it would look like a goal that is solved.
+    refused("lean_goals", r#"{"goals":null}"#, "no goals");
+    refused("lean_goals", "{}", "no goals");
+    undecodable("lean_try", r#"{"results":[{"index":0}]}"#, "outcome");
+    undecodable("lean_search", r#"{"version":1}"#, "hits");
+    undecodable("lean_check", r#"{"version":1,"verdict":"fine"}"#, "fine");
+    undecodable("lean_snippet", r#"{"success":true,"imports":[]}"#, "diagnostics");
+    undecodable("lean_code_actions", r#"{"actions":[]}"#, "version");
+    undecodable("lean_diagnostics", r#"{"version":1,"diagnostics":[]}"#, "total");
     undecodable("lean_update", r#"{"version":-1,"changed":true}"#, "-1");
     undecodable("lean_todo", r#"{"version":1,"items":[]}"#, "range");
     undecodable("lean_code_action_resolve", r#"{"version":1}"#, "codeAction");

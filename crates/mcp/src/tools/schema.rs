@@ -16,12 +16,14 @@ pub(crate) const INSTRUCTIONS: &str = "Lean 4 for agents: try tactics at a posit
     nothing is remembered between calls. path is relative to that root, or absolute. Lines and characters count from 0.\n\
     Beam never edits .lean source; the client does. After each edit call lean_update (or lean_sync, which also waits for the whole file's \
     diagnostics) and use the version it returns.\n\
-    lean_run_at, lean_run_at_handle, lean_run_with and lean_run_with_linear are speculative: the text is tried, not persisted. To keep it, \
-    edit and save the file first, then lean_update or lean_sync. No OS sandbox: Lean code may do IO.\n\
-    One tactic per call; to try several in a row use handles or write (a; b). Prefer calls in parallel to long scripts. success: false means \
-    that Lean rejected the text, goals: [] that the goal is solved.\n\
-    Goals as JSON cost nearly twice Lean's own text: where a tool offers the argument goals, \"text\" is the cheaper form (or start the \
-    server with --goals text).\n\
+    lean_run_at, lean_try, lean_run_at_handle, lean_run_with, lean_run_with_linear and lean_snippet are speculative: the text is tried, \
+    not persisted. To keep it, edit and save the file first, then lean_update or lean_sync. No OS sandbox: Lean code may do IO.\n\
+    One tactic per text; to try several in a row use handles or write (a; b), to compare candidates use lean_try. success: true means that \
+    Lean accepted the text without an error, goals: [] that the goal is solved. caveats says what such a success leaves open: sorry (not \
+    proved), recursion (termination not checked yet), unsafe (the kernel would refuse it). stale_imports: imports that changed since, the \
+    answer is about the old ones: save them and lean_refresh. lean_check gives the verdict on what is written.\n\
+    Goals as JSON cost nearly twice Lean's own text: pass goals: \"text\" and state: \"changed\" (only what differs, state_unchanged where \
+    nothing does) to tools that offer them; --goals text makes the first the server's default.\n\
     Slow calls: pass _meta.progressToken for progress; without it one beam.status log comes after two seconds.\n\
     A message or trace over 6000 characters is cut, and truncated says its full length: full_messages: true gives it whole. \
     max_output_bytes (4096 to 3145728, default 65536) caps one result; what is cut is listed in truncated.\n\
@@ -80,9 +82,10 @@ fn input_schema(tool: &Tool) -> Value {
 
 fn property(argument: &Argument) -> Value {
     match argument.ty {
+        // That it is absolute is told once, in the instructions, and by the error: each word here is said by every tool.
         ArgumentType::Workspace => json!({
             "type": "object",
-            "properties": { "root": { "type": "string", "description": "absolute" } },
+            "properties": { "root": { "type": "string" } },
             "required": ["root"],
             "additionalProperties": false,
         }),
@@ -98,7 +101,7 @@ fn property(argument: &Argument) -> Value {
             schema.into()
         }
         // The bounds are told once, in the instructions, and by the error.
-        ArgumentType::OutputBytes => json!({ "type": "integer", "minimum": 0 }),
+        ArgumentType::OutputBytes => json!({ "type": "integer" }),
         ArgumentType::FullMessages => json!({ "type": "boolean" }),
         ArgumentType::Report(ty) => report_property(argument.name, ty),
     }

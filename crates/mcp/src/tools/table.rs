@@ -3,9 +3,10 @@
 
 use beam_wire::Op;
 use beam_wire::answer::AnswerType;
+use beam_wire::ask::{CodeActions, DiagnosticsOf};
 use beam_wire::document::Close;
 use beam_wire::field::{Field, named};
-use beam_wire::run::{RunAt, RunWith};
+use beam_wire::run::{RunAt, RunWith, TryTexts};
 use beam_wire::todo::{GoalsAt, TodoIn};
 
 /// Which way a call goes.
@@ -91,15 +92,22 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// It runs the caller's text.
+    /// It runs the caller's text; a search does with its pattern, which is elaborated.
     pub(crate) fn is_speculative(&self) -> bool {
-        self.operation.is_some_and(|o| o.op.spec().answer == AnswerType::Run)
+        let runs =
+            |answer| matches!(answer, AnswerType::Run | AnswerType::Tries | AnswerType::Snippet | AnswerType::Search);
+        self.operation.is_some_and(|o| runs(o.op.spec().answer))
     }
 
     /// Lean's words are in its result: messages, traces, diagnostics.
     pub(crate) fn tells_messages(&self) -> bool {
         self.operation.is_some_and(|o| match o.op.spec().answer {
-            AnswerType::Run | AnswerType::Sync | AnswerType::Saved | AnswerType::Todo => true,
+            AnswerType::Run
+            | AnswerType::Sync
+            | AnswerType::Saved
+            | AnswerType::Todo
+            | AnswerType::Diagnostics
+            | AnswerType::Snippet => true,
             // A file that is saved first.
             AnswerType::Closed => !o.fixed.is_empty(),
             _ => false,
@@ -108,7 +116,18 @@ impl Tool {
 
     /// Its result has no bound of its own.
     pub(crate) fn is_large(&self) -> bool {
-        let lists = |answer| matches!(answer, AnswerType::Goals | AnswerType::CodeAction | AnswerType::Lsp);
+        let lists = |answer| {
+            matches!(
+                answer,
+                AnswerType::Goals
+                    | AnswerType::Tries
+                    | AnswerType::Search
+                    | AnswerType::Check
+                    | AnswerType::CodeActions
+                    | AnswerType::CodeAction
+                    | AnswerType::Lsp
+            )
+        };
         self.tells_messages() || self.operation.is_some_and(|o| lists(o.op.spec().answer))
     }
 }
@@ -153,6 +172,16 @@ const RUN_WITH_LINEAR: ToolOperation = ToolOperation {
     fixed: &[(named(RunWith::FIELDS, "storeHandle"), true), (named(RunWith::FIELDS, "linear"), true)],
     ..plain(Op::RunWith)
 };
+/// Without handles: a hint holds of every call of a tool, and this one is read-only as `lean_run_at` is. Who wants to go on from the
+/// candidate that won runs it once more with `lean_run_at_handle`.
+const TRY: ToolOperation = ToolOperation { hidden: &[named(TryTexts::FIELDS, "storeHandle")], ..plain(Op::TryTexts) };
+const SEARCH: ToolOperation = plain(Op::Search);
+const CHECK: ToolOperation = plain(Op::Check);
+const SNIPPET: ToolOperation = plain(Op::Snippet);
+const CODE_ACTIONS: ToolOperation =
+    ToolOperation { renamed: &[(named(CodeActions::FIELDS, "line"), "start_line")], ..plain(Op::CodeActions) };
+const DIAGNOSTICS: ToolOperation =
+    ToolOperation { renamed: &[(named(DiagnosticsOf::FIELDS, "line"), "start_line")], ..plain(Op::DiagnosticsOf) };
 const HOVER: ToolOperation = plain(Op::Hover);
 const SIGNATURE_HELP: ToolOperation = plain(Op::SignatureHelp);
 const DEFINITION: ToolOperation = plain(Op::Definition);
@@ -212,14 +241,15 @@ pub(crate) const TOOLS: &[Tool] = &[
         ToolHint::Idempotent,
         PREPARATION,
         "Forget a workspace's Lean processes and handles: after changes to lakefile, manifest, lean-toolchain, Lean options or plugins. \
-         Runs after all earlier calls and before later ones; the next call starts anew.",
+         Runs after all earlier calls and before later ones.",
     ),
     lean(
         "lean_run_at",
         ToolHint::ReadOnly,
         RUN,
-        "Try one tactic in a proof, or one command elsewhere, at a position, and see messages and remaining goals. Cheap: compare \
-         candidates in parallel. success false: Lean rejected it, see messages. goals []: solved. proof_state null: not in a proof.",
+        "Run one tactic in a proof, or one command elsewhere, at a position; see messages and remaining goals. success: accepted; goals []: \
+         solved, unless caveats says what stays open. success false: rejected, see messages, at (what stands there) and hint. \
+         proof_state null: not in a proof.",
         &RUN_AT,
     ),
     lean(
@@ -257,23 +287,51 @@ pub(crate) const TOOLS: &[Tool] = &[
         "lean_goals",
         ToolHint::ReadOnly,
         FILE,
-        "Goals before or after the tactic at a position; an error outside proofs. Runs nothing.",
+        "Goals before or after the tactic at a position; an error outside proofs. both: also the expected_type of a term. Runs nothing.",
         &GOALS,
+    ),
+    lean(
+        "lean_diagnostics",
+        ToolHint::ReadOnly,
+        RUN,
+        "Diagnostics of a version, filtered by severity, lines or text; total counts all. Waits, and fails, as lean_sync does.",
+        &DIAGNOSTICS,
+    ),
+    lean(
+        "lean_search",
+        ToolHint::ReadOnly,
+        FILE,
+        "Declarations in scope, of the file and its imports, by name, constants or pattern; give at least one. next: there is more.",
+        &SEARCH,
+    ),
+    lean(
+        "lean_check",
+        ToolHint::ReadOnly,
+        FILE,
+        "Is it proved? verdict on a declaration (by name or position) or the whole file: errors, sorry, unsafe, axioms (unusual ones), \
+         proved; and what it rests on, imports included.",
+        &CHECK,
     ),
     lean(
         "lean_todo",
         ToolHint::ReadOnly,
         FILE,
-        "What is unfinished in a range: sorries, holes, diagnostics, code actions, open goals. Try fixes with lean_run_at at \
+        "What is unfinished in a range, or in the whole file: sorries, holes, diagnostics, code actions, open goals. Try fixes at \
          run_at_position. Waits for the whole file.",
         &TODO,
+    ),
+    lean(
+        "lean_code_actions",
+        ToolHint::ReadOnly,
+        FILE,
+        "Lean's code actions of some lines, such as Try this, each with its edit. Nothing is applied.",
+        &CODE_ACTIONS,
     ),
     lean(
         "lean_code_action_resolve",
         ToolHint::ReadOnly,
         FILE,
-        "The edit behind a code_action of lean_todo, passed unchanged. Nothing is applied: the client applies any WorkspaceEdit, then \
-         calls lean_update or lean_sync.",
+        "The edit behind a code_action of lean_todo, passed unchanged: the client applies any WorkspaceEdit.",
         &CODE_ACTION_RESOLVE,
     ),
     lean(
@@ -290,6 +348,22 @@ pub(crate) const TOOLS: &[Tool] = &[
         "As lean_run_with, but the handle is used up, whatever comes of it.",
         &RUN_WITH_LINEAR,
     ),
+    lean(
+        "lean_try",
+        ToolHint::ReadOnly,
+        RUN,
+        "Compare up to 64 texts at a position or from a handle, each run as lean_run_at would; one line each: outcome (solved, goals, ok, \
+         failed, error, stopped) and message. solved: index of one that leaves no goals and no caveats; first stops there.",
+        &TRY,
+    ),
+    lean(
+        "lean_snippet",
+        ToolHint::ReadOnly,
+        RUN,
+        "Run several commands with a file's imports only, as a file that is never on disk; positions are in the text. success: no error; \
+         a sorry is a warning.",
+        &SNIPPET,
+    ),
     lean("lean_release", ToolHint::None, FILE, "Forget a handle.", &RELEASE),
     lean(
         "lean_update",
@@ -303,8 +377,8 @@ pub(crate) const TOOLS: &[Tool] = &[
         "lean_sync",
         ToolHint::None,
         BARRIER,
-        "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, and in readiness what blocks a save. \
-         Never applies speculative text. A check that cannot complete is an error, never clean.",
+        "Read the saved source and wait until Lean has checked the whole file: diagnostic counts, sorries, and in readiness what blocks a \
+         save (a sorry does not). Never applies speculative text. A check that cannot complete is an error, never clean.",
         &SYNC,
     ),
     lean(

@@ -66,6 +66,8 @@ const WHOLE: [&str; 11] = [
     "truncated",
     "counts",
 ];
+/// A list whose elements are whole or left out.
+const ACTIONS: &str = "actions";
 /// Characters that a message or trace keeps.
 const MESSAGE_CHARS: usize = 6000;
 /// Strings up to this many bytes are left alone.
@@ -141,7 +143,7 @@ fn state_cuts(structured: &mut Value, cuts: &[Truncation]) {
 fn shorten_messages(value: &mut Value, field: &str, cuts: &mut Vec<Truncation>) {
     match value {
         Value::Object(map) => {
-            for (key, value) in map.iter_mut().filter(|(key, _)| !WHOLE.contains(&key.as_str())) {
+            for (key, value) in map.iter_mut().filter(|(key, _)| !WHOLE.contains(&key.as_str()) && *key != ACTIONS) {
                 let name = if field.is_empty() { key.clone() } else { format!("{field}.{key}") };
                 match value {
                     Value::String(text) if key == "text" || key == "message" => shorten(text, &name, cuts),
@@ -224,7 +226,10 @@ fn fit_array(items: &mut Vec<Value>, budget: usize, field: &str, cuts: &mut Vec<
         let need = size(&items[i]) + 1;
         if need <= left {
             left -= need;
-        } else if shown == 0 && fit(&mut items[i], left.saturating_sub(1), &format!("{field}[{i}]"), cuts) {
+        } else if shown == 0
+            && field != ACTIONS
+            && fit(&mut items[i], left.saturating_sub(1), &format!("{field}[{i}]"), cuts)
+        {
             left = 0;
         } else {
             break;

@@ -41,7 +41,7 @@ const PROBE: Row = Row { setup: true, file: true, ..ROW };
 const READ: Row = Row { file: true, ..ROW };
 const QUIET: Row = Row { prepares: false, status: false, path: false, ..ROW };
 
-const MATRIX: [Row; 22] = [
+const MATRIX: [Row; 28] = [
     Row { tool: "lean_sync", ..BARRIER },
     Row { tool: "lean_refresh", ..BARRIER },
     Row { tool: "lean_save", ..BARRIER },
@@ -59,6 +59,13 @@ const MATRIX: [Row; 22] = [
     Row { tool: "lean_goals", ..READ },
     Row { tool: "lean_todo", ..READ },
     Row { tool: "lean_code_action_resolve", ..READ },
+    Row { tool: "lean_try", ..PROBE },
+    Row { tool: "lean_snippet", ..PROBE },
+    // The diagnostics are its result, so they are no logs.
+    Row { tool: "lean_diagnostics", document: true, ..PROBE },
+    Row { tool: "lean_search", ..READ },
+    Row { tool: "lean_check", ..READ },
+    Row { tool: "lean_code_actions", ..READ },
     Row { tool: "lean_workspace_symbols", path: false, ..ROW },
     Row { tool: "lean_release", ..READ },
     Row { tool: "lean_close", ..ROW },
@@ -81,6 +88,14 @@ fn arguments(tool: &str, root: &str, script: &str) -> Value {
             add(at);
             add(json!({ "text": script, "path": "A.lean" }));
         }
+        "lean_try" => {
+            add(at);
+            add(json!({ "texts": ["skip"] }));
+        }
+        "lean_snippet" => add(json!({ "version": 1, "text": script, "path": "A.lean" })),
+        "lean_diagnostics" | "lean_check" => add(json!({ "version": 1 })),
+        "lean_search" => add(json!({ "version": 1, "name": "add" })),
+        "lean_code_actions" => add(json!({ "version": 1, "start_line": 0 })),
         "lean_run_with" | "lean_run_with_linear" => add(json!({ "text": script, "path": "A.lean", "handle": handle })),
         "lean_release" => add(json!({ "handle": handle })),
         "lean_hover" | "lean_signature_help" | "lean_definition" | "lean_references" => add(at),

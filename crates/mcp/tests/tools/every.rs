@@ -47,8 +47,10 @@ async fn every_tool_answers_in_its_shape() {
     assert_eq!(beam.lean("lean_update", json!({ "path": uri })).await, again);
 
     runs(&mut beam).await;
+    candidates(&mut beam).await;
     handles(&mut beam).await;
     reading(&mut beam).await;
+    questions(&mut beam).await;
     barriers(&mut beam).await;
     reports(&mut beam).await;
 
@@ -79,7 +81,8 @@ async fn runs(beam: &mut Beam) {
     assert_eq!(keys(&solved), KEYS);
     assert_eq!((&solved["success"], &solved["proof_state"]["goals"]), (&json!(true), &json!([])));
     let rejected = beam.lean("lean_run_at", with(at(6, 4), "text", "exact hp")).await;
-    assert_eq!(keys(&rejected), KEYS);
+    assert_eq!(keys(&rejected)[..6], KEYS);
+    assert_eq!(rejected["at"], json!({ "line_text": "  · sorry", "basis": "tactic" }), "{rejected}");
     assert_eq!(rejected["success"], false);
     assert_eq!(rejected["messages"][0]["severity"], "error");
     assert_eq!(rejected["proof_state"]["goals"][0]["userName"], "right");
@@ -87,9 +90,108 @@ async fn runs(beam: &mut Beam) {
     let command = beam.lean("lean_run_at", with(at(8, 0), "text", "#check twice")).await;
     assert_eq!(command["messages"][0]["text"], "twice (n : Nat) : Nat");
     assert!(command["proof_state"].is_null() && command["next_handle"].is_null());
+    // A success that proves nothing says so.
+    let open = beam.lean("lean_run_at", with(at(6, 4), "text", "sorry")).await;
+    assert_eq!((&open["success"], &open["proof_state"]["goals"]), (&json!(true), &json!([])));
+    assert_eq!(open["caveats"], json!(["sorry"]), "{open}");
+    // The cheap form: as Lean draws it, and nothing where nothing changed.
+    let drawn = with(with(with(at(6, 4), "text", "exact hp"), "goals", "text"), "state", "changed");
+    let drawn = beam.lean("lean_run_at", drawn).await;
+    assert_eq!((&drawn["state_unchanged"], &drawn["proof_state"]), (&json!(true), &Value::Null), "{drawn}");
     let stale = with(with(at(6, 4), "text", "exact hq"), "version", 7);
     let (stale, is_error) = beam.call("lean_run_at", with(stale, "workspace", json!({ "root": beam.root }))).await;
     assert!(is_error && stale["code"] == "contentModified" && stale.get("workspace").is_none(), "{stale}");
+}
+
+/// `lean_try` says of each text what `lean_run_at` says of it alone, and what follows a handle is what `lean_run_with` would say.
+async fn candidates(beam: &mut Beam) {
+    const TEXTS: [&str; 4] = ["exact hp", "skip", "sorry", "exact hq"];
+    let texts = with(at(6, 4), "texts", TEXTS.as_slice());
+    let tried = beam.lean("lean_try", texts.clone()).await;
+    assert_eq!(keys(&tried), ["workspace", "results", "solved"]);
+    for (index, text) in TEXTS.into_iter().enumerate() {
+        let one = beam.lean("lean_run_at", with(at(6, 4), "text", text)).await;
+        let line = &tried["results"][index];
+        let goals = one["proof_state"]["goals"].as_array().unwrap().len();
+        let outcome = match (one["success"].as_bool().unwrap(), goals) {
+            (false, _) => "failed",
+            (true, 0) => "solved",
+            (true, _) => "goals",
+        };
+        assert_eq!((&line["index"], &line["outcome"]), (&json!(index), &json!(outcome)), "{text}: {line}");
+        assert_eq!(line.get("caveats"), one.get("caveats"), "{text}: {line}");
+        assert!(line.get("handle").is_none(), "{line}");
+        if let Some(first) = one["messages"].get(0) {
+            let head = first["text"].as_str().unwrap().lines().next().unwrap();
+            assert!(line["message"].as_str().unwrap().starts_with(head), "{line}");
+        }
+    }
+    let outcomes: Vec<_> = (0..4).map(|n| tried["results"][n]["outcome"].as_str().unwrap()).collect();
+    // A `sorry` leaves no goals, and is not what solves.
+    assert_eq!(
+        (outcomes.as_slice(), &tried["solved"]),
+        (["failed", "goals", "solved", "solved"].as_slice(), &json!(3))
+    );
+    let kept = beam.lean("lean_run_at_handle", with(at(4, 2), "text", "constructor")).await;
+    let from = json!({ "path": "Main.lean", "handle": kept["next_handle"], "texts": ["exact hq", "exact hp"] });
+    let tried = beam.lean("lean_try", from).await;
+    assert_eq!(tried["results"][0]["outcome"], "failed");
+    // One of two goals is solved, the other is left.
+    assert_eq!((&tried["results"][1]["outcome"], tried.get("solved")), (&json!("goals"), None), "{tried}");
+    let neither = json!({ "path": "Main.lean", "texts": ["skip"], "workspace": { "root": beam.root } });
+    let (neither, is_error) = beam.call("lean_try", neither).await;
+    assert!(is_error && neither["code"] == "invalidParams", "{neither}");
+}
+
+/// Questions about declarations and texts.
+async fn questions(beam: &mut Beam) {
+    let main = json!({ "path": "Main.lean", "version": 1 });
+    let both = beam.lean("lean_goals", with(at(5, 4), "mode", "both")).await;
+    assert_eq!(keys(&both), ["workspace", "before", "after"]);
+    assert_eq!((&both["before"]["goals"][0]["target"], &both["after"]["goals"]), (&json!("p"), &json!([])), "{both}");
+    let term = beam.lean("lean_goals", with(with(at(1, 29), "mode", "both"), "goals", "text")).await;
+    assert!(term["expected_type"]["text"][0].as_str().unwrap().ends_with("⊢ Nat"), "{term}");
+
+    let found = beam.lean("lean_search", with(with(main.clone(), "pattern", "_ + _ = _ + _"), "limit", 200)).await;
+    let hits = found["hits"].as_array().unwrap();
+    let hit = hits.iter().find(|hit| hit["name"] == "Nat.add_comm").unwrap_or_else(|| panic!("{found}"));
+    assert_eq!((&hit["kind"], &hit["origin"]), (&json!("theorem"), &json!("library")), "{hit}");
+    let own = beam.lean("lean_search", with(main.clone(), "name", "twice")).await;
+    assert_eq!((&own["hits"][0]["name"], &own["hits"][0]["origin"]), (&json!("twice"), &json!("file")), "{own}");
+    let nothing = with(main.clone(), "workspace", json!({ "root": beam.root }));
+    let (nothing, is_error) = beam.call("lean_search", nothing).await;
+    assert!(is_error && nothing["code"] == "invalidParams", "{nothing}");
+
+    let both = beam.lean("lean_check", with(main.clone(), "name", "both")).await;
+    assert_eq!((&both["verdict"], &both["declarations"]), (&json!("sorry"), &json!(["both"])), "{both}");
+    assert_eq!(both["sorries"][0]["declaration"], "both", "{both}");
+    let twice = beam.lean("lean_check", with(main.clone(), "name", "twice")).await;
+    assert_eq!((&twice["verdict"], &twice["sorries"]), (&json!("proved"), &json!([])), "{twice}");
+    assert!(twice.get("unusual_axioms").is_some() && twice.get("unusualAxioms").is_none(), "{twice}");
+    let all = beam.lean("lean_check", main.clone()).await;
+    assert_eq!(all["verdict"], "errors", "the last example is wrong: {all}");
+
+    let two = "def three : Nat := 3\n#eval three + 1\n";
+    let ran = beam.lean("lean_snippet", with(main.clone(), "text", two)).await;
+    assert_eq!((&ran["success"], ran["diagnostics"].as_array().unwrap().len()), (&json!(true), 1), "{ran}");
+    let said = &ran["diagnostics"][0];
+    assert_eq!((&said["severity"], &said["message"]), (&json!("information"), &json!("4")), "{ran}");
+    assert_eq!(said["range"]["start"]["line"], 1);
+    let wrong = beam.lean("lean_snippet", with(main.clone(), "text", "example : 1 = 2 := rfl")).await;
+    assert_eq!((&wrong["success"], &wrong["diagnostics"][0]["severity"]), (&json!(false), &json!("error")), "{wrong}");
+    // It has the imports of the file, not its declarations.
+    let alone = beam.lean("lean_snippet", with(main.clone(), "text", "#check twice")).await;
+    assert_eq!(alone["success"], false, "{alone}");
+
+    let told = beam.lean("lean_diagnostics", main.clone()).await;
+    assert_eq!((&told["total"], told["diagnostics"].as_array().unwrap().len()), (&json!(3), 3), "{told}");
+    let errors = beam.lean("lean_diagnostics", with(main.clone(), "severities", ["error"].as_slice())).await;
+    let severities: Vec<_> =
+        errors["diagnostics"].as_array().unwrap().iter().map(|d| d["severity"].as_str().unwrap()).collect();
+    assert_eq!((&errors["total"], severities.as_slice()), (&json!(3), ["error"].as_slice()), "{errors}");
+    let lines = with(with(main, "start_line", 8), "end_line", 8);
+    let lines = beam.lean("lean_diagnostics", lines).await;
+    assert_eq!(lines["diagnostics"][0]["message"], "42", "{lines}");
 }
 
 async fn handles(beam: &mut Beam) {
@@ -150,12 +252,21 @@ async fn reading(beam: &mut Beam) {
     let resolved = beam.lean("lean_code_action_resolve", ask).await;
     assert_eq!(keys(&resolved), ["workspace", "version", "code_action"]);
     assert!(resolved["code_action"]["edit"].is_object(), "{resolved}");
+    // The same action with its edit, in one call.
+    let lines = json!({ "path": "Try.lean", "version": 1, "start_line": 0, "end_line": 1 });
+    let actions = beam.lean("lean_code_actions", lines).await;
+    let same = actions["actions"].as_array().unwrap().iter().find(|a| a["title"] == action["code_action"]["title"]);
+    assert_eq!(same.unwrap()["edit"], resolved["code_action"]["edit"], "{actions}");
     assert_eq!(std::fs::read_to_string(beam.root.join("Try.lean")).unwrap(), TRY, "nothing is applied");
 }
 
 async fn barriers(beam: &mut Beam) {
     let sync = beam.lean("lean_sync", json!({ "path": "Main.lean" })).await;
-    assert_eq!(keys(&sync), ["workspace", "path", "version", "diagnostics", "readiness", "document_progress"]);
+    assert_eq!(
+        keys(&sync),
+        ["workspace", "path", "version", "diagnostics", "readiness", "sorries", "document_progress"]
+    );
+    assert_eq!(sync["sorries"], json!([{ "line": 6, "character": 4, "declaration": "both" }]), "{sync}");
     assert_eq!(sync["diagnostics"]["counts"]["total"], 3);
     assert!(sync["diagnostics"].get("items").is_none());
     assert_eq!(sync["readiness"]["save_ready"], false);

@@ -36,7 +36,9 @@ impl Beam {
     }
 
     fn start_with(options: Options) -> Self {
-        let _installed = shared_embedded_for_tests(&Qualifier);
+        // The first use after a change of the extension installs it, with a runtime of its own.
+        let installed = std::thread::spawn(|| shared_embedded_for_tests(&Qualifier)).join();
+        assert!(installed.is_ok(), "the embedded toolchain is not there");
         let dir = tempfile::Builder::new().prefix("beam-mcp-").tempdir().unwrap();
         let root = AbsPath::canonical(dir.path()).unwrap();
         std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
