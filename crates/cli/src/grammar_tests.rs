@@ -255,7 +255,7 @@ fn todo_takes_options_in_any_order() {
             r#"todo (todo) path=Path("A") version=1 line=2 character=3 endLine=4 endCharacter=5 kinds=["sorry","hole"] suggest="none""#
         ]],
     );
-    check("todo A 1 2 3 4 5 --kind nope", &expect!["exit 2: error: invalid value 'nope' for '--kind <KINDS>'"]);
+    check("todo A 1 2 3 4 5 --kind nope", &expect!["exit 2: error: invalid value 'nope' for '--kind <KIND>'"]);
     check(
         "todo A 1 2 3 4 5 --suggest",
         &expect!["exit 2: error: a value is required for '--suggest <SUGGEST>' but none was supplied"],
