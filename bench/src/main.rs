@@ -2,11 +2,12 @@
 //!
 //! `cargo run --release -p beam-bench -- levels [ROUNDS]` after `cargo build --release`: one probe at each level. Each level is asked in
 //! turn within one round, so that a noisy machine is noisy to all of them; medians, and differences of medians, are printed.
-//! `… -- scale`: what a probe's time depends on, many at once, and memory. The toolchain is the one `lean-beam` would use.
+//! `… -- scale`: what a probe's time depends on, many at once, and memory. `… -- agent`: what a session of an agent costs. The toolchain is the one `lean-beam` would use.
 
 // Printing figures is what this program is for.
 #![allow(clippy::print_stdout)]
 
+mod agent;
 mod levels;
 mod scale;
 
@@ -16,6 +17,7 @@ fn main() -> Result<(), levels::Failure> {
         [] | ["levels"] => levels::levels(100),
         ["levels", rounds] => levels::levels(rounds.parse()?),
         ["scale"] => scale::run(),
-        _ => Err("usage: beam-bench levels [ROUNDS] | scale".into()),
+        ["agent"] => agent::run(),
+        _ => Err("usage: beam-bench levels [ROUNDS] | scale | agent".into()),
     }
 }

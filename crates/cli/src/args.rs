@@ -193,6 +193,8 @@ pub enum FieldArgument {
     Path(String),
     /// A text, to be read.
     Text(TextSource),
+    /// Several texts, to be read: one per line, blank lines are none.
+    Candidates(TextSource),
     /// A handle, to be read and looked for.
     Handle(JsonSource),
     /// Other JSON, to be read.

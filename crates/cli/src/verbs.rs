@@ -16,7 +16,7 @@ use crate::connect::{self, Backstage, Connected};
 use crate::context::Context;
 use crate::error::{CliError, Ending};
 use crate::request::{self, Prepared};
-use crate::{render, ui};
+use crate::{notes, render, ui};
 
 /// How long the command that started the daemon waits for others before it ends; see the leases.
 const OUTLAST: Duration = Duration::from_secs(30);
@@ -136,6 +136,9 @@ fn finish(ctx: &Context, call: &Call, prepared: &Prepared, response: &Response) 
                 ctx.ui.say_progress(|| ui::completion_line(&prepared.what, op, response));
             }
             for note in ui::rejected_notes(op, response, prepared.text.as_deref()) {
+                ctx.ui.say(&note);
+            }
+            for note in notes::of(op, response, call.path()) {
                 ctx.ui.say(&note);
             }
             Ending::Done

@@ -200,6 +200,12 @@ async fn run(text: &str, handle: bool) -> Response {
     }
     let success = !text.starts_with("fail");
     let mut result = json!({ "success": success, "messages": [], "traces": [], "proofState": { "goals": [] } });
+    match text {
+        "caveats" => result["caveats"] = json!(["sorry", "recursion"]),
+        "failhint" => result["hint"] = json!({ "code": "leadingBy", "text": "leave out the `by`" }),
+        "old" => result["staleImports"] = json!(["B"]),
+        _ => {}
+    }
     if handle && success {
         result["handle"] = json!({
             "workspaceId": "beam-cli-project", "backend": "lean", "epoch": 1, "session": "s", "raw": { "value": text },
@@ -235,6 +241,11 @@ async fn sync(path: &str, events: &mpsc::Sender<Event>) -> Response {
         "saveReady": false, "reason": "documentErrors", "blockingErrorCount": 1,
         "blockingDiagnostics": [], "blockingMessages": [],
     });
-    Response::ok(json!({ "path": "A.lean", "version": 1, "diagnostics": { "counts": counts }, "readiness": readiness }))
-        .with_progress(Some(progress(true)))
+    let mut result =
+        json!({ "path": "A.lean", "version": 1, "diagnostics": { "counts": counts }, "readiness": readiness });
+    if path.ends_with("Open.lean") {
+        result["sorries"] =
+            json!([{ "line": 3, "character": 2, "declaration": "left" }, { "line": 7, "character": 0 }]);
+    }
+    Response::ok(result).with_progress(Some(progress(true)))
 }

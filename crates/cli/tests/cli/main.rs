@@ -12,6 +12,7 @@ mod interrupt;
 mod lifecycle;
 mod local;
 mod native;
+mod questions;
 mod real;
 mod table;
 
@@ -23,8 +24,16 @@ fn main() -> ExitCode {
     if std::env::var_os(env::FAKE).is_some() {
         return lean_beam::main(std::env::args_os(), &fake::Backstage);
     }
-    let tests =
-        [answers::TESTS, attacks::TESTS, lifecycle::TESTS, interrupt::TESTS, local::TESTS, native::TESTS, real::TESTS]
-            .concat();
+    let tests = [
+        answers::TESTS,
+        attacks::TESTS,
+        lifecycle::TESTS,
+        interrupt::TESTS,
+        local::TESTS,
+        native::TESTS,
+        questions::TESTS,
+        real::TESTS,
+    ]
+    .concat();
     table::run(&Arguments::from_args(), &tests)
 }

@@ -14,6 +14,7 @@ tests! {
     quickstart_gives_right_answers_on_real_lean
     a_recovery_plan_is_run_by_a_shell_as_it_stands
     the_self_check_passes_on_real_lean
+    the_questions_of_agents_are_answered_by_real_lean
 }
 
 /// Every answer is checked by the command itself; here it is checked that it showed them, and left no daemon behind.
@@ -154,4 +155,72 @@ fn the_self_check_passes_on_real_lean() {
     "#]]
     .assert_eq(&stdout.replace(root.to_str().unwrap(), "$ROOT"));
     assert!(!root.join(".beam").exists(), "a check leaves nothing in the project");
+}
+
+/// Each new verb once, over one worker: the right values are Lean's.
+fn the_questions_of_agents_are_answered_by_real_lean() {
+    let _installed = shared_embedded_for_tests(&Qualifier);
+    let dir = tempfile::Builder::new().prefix("beam-asks-").tempdir().unwrap();
+    let root = dir.path();
+    std::fs::write(root.join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
+    let text = "theorem t (a b : Nat) : a + b = b + a := by\n  sorry\n\ntheorem u (a : Nat) : a = a := by\n  exact?\n";
+    std::fs::write(root.join("A.lean"), text).unwrap();
+    let run = |line: &str| {
+        let done = shell(root, line);
+        assert!(done.status.success(), "{line}: {done:?}");
+        (answer(&done)["result"].clone(), String::from_utf8(done.stderr).unwrap())
+    };
+
+    let (synced, said) = run("lean-beam sync A.lean");
+    assert_eq!(synced["sorries"], serde_json::json!([{"line": 1, "character": 2, "declaration": "t"}]), "{synced}");
+    assert!(said.contains("note: sorry A.lean:2:3: `t` is not proved"), "{said}");
+    let version = &synced["version"];
+
+    let place = format!("--version {version} --line 1 --character 2");
+    let (tried, said) = run(&format!(
+        "printf 'rfl\\nsorry\\nby simp\\nexact Nat.add_comm a b\\n' | lean-beam try A.lean --stdin {place}"
+    ));
+    let outcomes: Vec<_> =
+        tried["results"].as_array().unwrap().iter().map(|r| r["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["failed", "solved", "failed", "solved"], "{tried}");
+    assert_eq!(tried["solved"], 3, "a sorry solves nothing: {tried}");
+    assert!(said.contains("note: candidate 2 was accepted, but it leaves a `sorry`"), "{said}");
+    assert!(said.contains("hint for candidate 3: "), "{said}");
+    let (run_at, said) = run(&format!("lean-beam run-at-handle A.lean {version} 1 2 sorry"));
+    assert_eq!(run_at["caveats"], serde_json::json!(["sorry"]), "{run_at}");
+    assert!(
+        said.contains("note: the text was accepted, but it leaves a `sorry`; the declaration is not proved"),
+        "{said}"
+    );
+    let from = format!("lean-beam run-at-handle A.lean {version} 1 2 'have h := Nat.add_comm a b'");
+    let (tried, _) = run(&format!("{from} | lean-beam try A.lean 'exact h.symm' 'exact h' --handle -"));
+    assert_eq!(tried["solved"], 1, "{tried}");
+
+    let (found, _) = run(&format!("lean-beam search A.lean {version} --name 'Nat.add_comm' --kind theorem"));
+    assert_eq!(found["hits"][0]["name"], "Nat.add_comm", "{found}");
+    let (found, _) = run(&format!("lean-beam search A.lean {version} --pattern '(_ : Nat) + _ = _ + _' --limit 200"));
+    assert!(found["hits"].as_array().unwrap().iter().any(|hit| hit["name"] == "t"), "{found}");
+    let (checked, _) = run(&format!("lean-beam check A.lean {version} --name t"));
+    assert_eq!(checked["verdict"], "sorry", "{checked}");
+    let (snippet, _) = run(&format!("lean-beam snippet A.lean {version} 'example : 1 + 1 = 2 := rfl'"));
+    assert_eq!(
+        (&snippet["success"], &snippet["diagnostics"]),
+        (&Value::Bool(true), &serde_json::json!([])),
+        "{snippet}"
+    );
+    let (actions, _) = run(&format!("lean-beam code-actions A.lean {version} 4"));
+    let edit = &actions["actions"][0]["edit"]["documentChanges"][0]["edits"][0];
+    let place = serde_json::json!({"start": {"line": 4, "character": 2}, "end": {"line": 4, "character": 8}});
+    assert_eq!(edit["range"], place, "{actions}");
+    // Which lemma Lean finds is its own affair; that it proves the goal is not.
+    let found = edit["newText"].as_str().unwrap();
+    let (proved, _) = run(&format!("lean-beam snippet A.lean {version} 'example (a : Nat) : a = a := by {found}'"));
+    assert!(found.starts_with("exact ") && proved["success"] == true, "{actions}: {proved}");
+    let (filtered, _) = run(&format!("lean-beam diagnostics A.lean {version} --severity warning"));
+    assert_eq!(filtered["diagnostics"][0]["range"]["start"]["line"], 0, "{filtered}");
+    assert_eq!(filtered["diagnostics"].as_array().unwrap().len(), 1, "{filtered}");
+    let (todo, _) = run(&format!("lean-beam todo A.lean {version} --kind sorry"));
+    assert_eq!(todo["items"].as_array().unwrap().len(), 1, "{todo}");
+    assert_eq!(std::fs::read_to_string(root.join("A.lean")).unwrap(), text, "nothing writes the file");
+    assert!(shell(root, "lean-beam shutdown").status.success());
 }
