@@ -514,9 +514,14 @@ fn call(spec: &'static VerbSpec, matches: &ArgMatches, words: &[OsString]) -> Re
     let mut usage = verb(spec).bin_name(format!("lean-beam {typed}"));
     let mut refuse = |why: String| usage.error(ErrorKind::ValueValidation, format!("{typed}: {why}"));
     let mut fields = Vec::new();
+    // clap gives the first free word to HANDLE, also when `--handle-file` has said it: then it begins the text.
+    let spare = spare_word(spec, matches);
+    if let Some(word) = spare.filter(|_| !spec.positional().any(|f| f.name == "text")) {
+        return Err(refuse(format!("{word} is one argument too many: --handle-file has said HANDLE")));
+    }
     for field in spec.positional().chain(spec.options()) {
         let argument = match (field.name, field.ty) {
-            ("text", _) if field.required => text_argument(matches, words).map_err(&mut refuse)?,
+            ("text", _) if field.required => text_argument(matches, words, spare).map_err(&mut refuse)?,
             ("texts", _) => candidates(matches).map_err(&mut refuse)?,
             ("query", _) => joined(matches, "query").map(|query| FieldArgument::Value(query.into())),
             _ => argument(field, matches),
@@ -571,15 +576,26 @@ fn argument(field: Field, matches: &ArgMatches) -> Option<FieldArgument> {
     value.map(FieldArgument::Value)
 }
 
+fn spare_word<'a>(spec: &VerbSpec, matches: &'a ArgMatches) -> Option<&'a str> {
+    let handle = spec.positional().find(|f| matches!(f.ty, FieldType::Handle))?;
+    let word = matches.get_one::<String>(handle.name)?;
+    matches.contains_id("handle-file").then_some(word.as_str())
+}
+
 fn joined(matches: &ArgMatches, name: &str) -> Option<String> {
     let words: Vec<&str> = matches.get_many::<String>(name)?.map(String::as_str).collect();
     Some(words.join(" "))
 }
 
 /// `TEXT`: `--stdin`, `--text-file PATH`, `-- words`, `words`. None at all is left to the broker to refuse.
-fn text_argument(matches: &ArgMatches, words: &[OsString]) -> Result<Option<FieldArgument>, String> {
+fn text_argument(
+    matches: &ArgMatches,
+    words: &[OsString],
+    spare: Option<&str>,
+) -> Result<Option<FieldArgument>, String> {
     const ALONE: &str = "must be the only TEXT; put -- before words that start with dashes";
-    let given: Vec<&str> = matches.get_many::<String>("text").into_iter().flatten().map(String::as_str).collect();
+    let given: Vec<&str> =
+        spare.into_iter().chain(matches.get_many::<String>("text").into_iter().flatten().map(String::as_str)).collect();
     // clap drops the `--` that begins the text, so it is looked for where it stood.
     let escaped = words.len() > given.len() && words[words.len() - given.len() - 1] == OsStr::new("--");
     let sources = [("--stdin", matches.get_flag("stdin")), ("--text-file", matches.contains_id("text-file"))];

@@ -241,6 +241,18 @@ fn handles_have_three_sources_and_stdin_is_read_once() {
         &expect![[r#"release (release) path=Path("A") handle=Handle(File("h.json"))"#]],
     );
     check(
+        "run-with A --handle-file h.json exact h",
+        &expect![[r#"run-with (run-with) path=Path("A") handle=Handle(File("h.json")) text=Text(Argv("exact h"))"#]],
+    );
+    check(
+        "run-with A --handle-file h.json -- --stdin",
+        &expect![[r#"run-with (run-with) path=Path("A") handle=Handle(File("h.json")) text=Text(Argv("--stdin"))"#]],
+    );
+    check(
+        "release A {} --handle-file h.json",
+        &expect!["exit 2: error: release: {} is one argument too many: --handle-file has said HANDLE"],
+    );
+    check(
         "run-with A - --stdin",
         &expect!["exit 2: error: run-with: HANDLE and TEXT cannot both be read from standard input"],
     );
