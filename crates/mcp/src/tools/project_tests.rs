@@ -188,7 +188,9 @@ fn what_a_success_leaves_open_and_what_helps_a_failure() {
     check(
         "lean_run_at",
         r#"{"success":false,"messages":[],"traces":[],"at":{"lineText":"  rfl","basis":"tactic"},"hint":{"code":"leadingBy","text":"t"},"stateUnchanged":true}"#,
-        &expect![[r#"{"workspace":{"root":"/p"},"success":false,"messages":[],"traces":[],"proof_state":null,"next_handle":null,"at":{"line_text":"  rfl","basis":"tactic"},"hint":{"code":"leadingBy","text":"t"},"state_unchanged":true}"#]],
+        &expect![[
+            r#"{"workspace":{"root":"/p"},"success":false,"messages":[],"traces":[],"proof_state":null,"next_handle":null,"at":{"line_text":"  rfl","basis":"tactic"},"hint":{"code":"leadingBy","text":"t"},"state_unchanged":true}"#
+        ]],
     );
     check(
         "lean_run_at",

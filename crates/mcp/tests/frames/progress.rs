@@ -93,13 +93,12 @@ fn arguments(tool: &str, root: &str, script: &str) -> Value {
             add(json!({ "texts": ["skip"] }));
         }
         "lean_snippet" => add(json!({ "version": 1, "text": script, "path": "A.lean" })),
-        "lean_diagnostics" | "lean_check" => add(json!({ "version": 1 })),
+        "lean_document_symbols" | "lean_diagnostics" | "lean_check" => add(json!({ "version": 1 })),
         "lean_search" => add(json!({ "version": 1, "name": "add" })),
         "lean_code_actions" => add(json!({ "version": 1, "start_line": 0 })),
         "lean_run_with" | "lean_run_with_linear" => add(json!({ "text": script, "path": "A.lean", "handle": handle })),
         "lean_release" => add(json!({ "handle": handle })),
         "lean_hover" | "lean_signature_help" | "lean_definition" | "lean_references" => add(at),
-        "lean_document_symbols" => add(json!({ "version": 1 })),
         "lean_goals" => {
             add(at);
             add(json!({ "mode": "after" }));
