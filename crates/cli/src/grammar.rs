@@ -579,7 +579,13 @@ fn joined(matches: &ArgMatches, name: &str) -> Option<String> {
 /// `TEXT`: `--stdin`, `--text-file PATH`, `-- words`, `words`. None at all is left to the broker to refuse.
 fn text_argument(matches: &ArgMatches, words: &[OsString]) -> Result<Option<FieldArgument>, String> {
     const ALONE: &str = "must be the only TEXT; put -- before words that start with dashes";
-    let given: Vec<&str> = matches.get_many::<String>("text").into_iter().flatten().map(String::as_str).collect();
+    // With `--handle-file` the place of HANDLE is free, and clap puts the text's first word there.
+    let moved = match (matches.try_contains_id("handle-file"), matches.try_get_one::<String>("handle")) {
+        (Ok(true), Ok(word)) => word,
+        _ => None,
+    };
+    let rest = matches.get_many::<String>("text").into_iter().flatten();
+    let given: Vec<&str> = moved.into_iter().chain(rest).map(String::as_str).collect();
     // clap drops the `--` that begins the text, so it is looked for where it stood.
     let escaped = words.len() > given.len() && words[words.len() - given.len() - 1] == OsStr::new("--");
     let sources = [("--stdin", matches.get_flag("stdin")), ("--text-file", matches.contains_id("text-file"))];
