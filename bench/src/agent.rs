@@ -38,7 +38,12 @@ pub fn run() -> Result<(), Failure> {
             goals.iter().zip(&with).filter_map(|(g, n)| Some((g, g.candidates[(*n)?].as_str()))).collect();
         std::fs::write(root.join(PROVED), script::text(proofs.iter().copied()))?;
         let proved = Agent::ask(&engine, WORKSPACE, json!({"op": "sync_file", "path": PROVED})).await?;
-        if with != without || proofs.len() != goals.len() || proved["diagnostics"]["counts"]["total"] != 0 {
+        let wanted: Vec<_> = goals.iter().map(|goal| Some(goal.proof)).collect();
+        if with != wanted
+            || without != wanted
+            || proofs.len() != goals.len()
+            || proved["diagnostics"]["counts"]["total"] != 0
+        {
             return Err(format!("with try {with:?}, without {without:?}, and then {proved}").into());
         }
         println!("{} goals, 8 candidates each, all proved both ways", goals.len());

@@ -137,6 +137,12 @@ fn w3_verbs_take_their_arguments() {
     );
     check("stats now", &expect!["exit 2: error: unexpected argument 'now' found"]);
     check("update", &expect!["exit 2: error: the following required arguments were not provided:  <PATH>"]);
+    check(
+        "run-with A.lean --handle-file h.json exact h",
+        &expect![[
+            r#"run-with (run-with) path=Path("A.lean") handle=Handle(File("h.json")) text=Text(Argv("exact h"))"#
+        ]],
+    );
     check("todo A.lean 1", &expect![[r#"todo (todo) path=Path("A.lean") version=1"#]]);
     check(
         "try A.lean --version 1 --line 2 --character 3 simp 'exact h'",
