@@ -94,7 +94,13 @@ async fn a_workspace_lives_and_is_dropped() {
     assert_eq!(tool(&mut c, "lean_drop_workspace", evict.clone()).await["reason"], "notFound");
     let after = tool(&mut c, "lean_run_with", follow(&root, &handle)).await;
     assert_eq!(after["code"], "contentModified", "a handle does not survive its runtime: {after}");
-    assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["success"], true, "made anew");
+    // Versions do not go back: a position of before the drop is about a text that may have been another.
+    assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["code"], "contentModified");
+    let version = tool(&mut c, "lean_update", on(&root, json!({}))).await["version"].clone();
+    assert_eq!(version, 2);
+    let mut anew = at(&root, "rfl");
+    anew["version"] = version;
+    assert_eq!(tool(&mut c, "lean_run_at", anew).await["success"], true, "made anew");
     let after = tool(&mut c, "lean_run_with", follow(&root, &handle)).await;
     assert_eq!(after["code"], "contentModified", "nor a new runtime: {after}");
 
@@ -108,7 +114,10 @@ async fn a_workspace_lives_and_is_dropped() {
     std::fs::create_dir(dir.path()).unwrap();
     std::fs::write(dir.path().join("lean-toolchain"), "leanprover/lean4:v4.28.0\n").unwrap();
     std::fs::write(dir.path().join("A.lean"), TEXT).unwrap();
-    assert_eq!(tool(&mut c, "lean_run_at", at(&root, "rfl")).await["success"], true);
+    let mut again = at(&root, "rfl");
+    again["version"] = tool(&mut c, "lean_update", on(&root, json!({}))).await["version"].clone();
+    assert_eq!(again["version"], 3);
+    assert_eq!(tool(&mut c, "lean_run_at", again).await["success"], true);
 
     c.close_stdin();
     let before = Instant::now();
