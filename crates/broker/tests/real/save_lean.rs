@@ -13,7 +13,7 @@ use beam_base::{AbsPath, Deadline};
 use beam_broker::qualify::Qualifier;
 use beam_broker::worker_command;
 use beam_embedded::testing;
-use beam_lean::lean_text_hash;
+use beam_lean::{lean_text_hash, normalize_newlines};
 use beam_session::{CommandSpawn, RequestFailure, RequestSpec, Session, SessionConfig, Snapshot, WorkerCommand};
 use beam_toolchain::{Choice, Silent, Store, ensure_extension, worker_launch};
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ impl Stage {
             .into_iter()
             .map(|(kind, path)| (kind.to_owned(), path.to_string_lossy().into_owned().into()))
             .collect();
-        let hash = format!("{:016x}", lean_text_hash(text));
+        let hash = format!("{:016x}", lean_text_hash(&normalize_newlines(text)));
         json!({"textDocument": self.document(name, version), "textHash": hash, "module": module, "outputs": outputs})
     }
 
