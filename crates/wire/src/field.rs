@@ -142,7 +142,14 @@ macro_rules! fields {
             $($($(#[doc = $odoc])+ #[serde(rename = $oname, default, skip_serializing_if = "Option::is_none")] pub $ofield: Option<$oty>,)+)?
         }
 
+        #[allow(clippy::new_without_default, reason = "the same for each operation, also where nothing is required")]
         impl $name {
+            /// With the required fields only: whoever makes a request names the options that it means, and no others.
+            #[must_use]
+            pub fn new($($rfield: $rty),*) -> Self {
+                Self { $($rfield,)* $($($ofield: None,)+)? }
+            }
+
             /// The operation's own fields, required ones first.
             pub const FIELDS: &'static [$crate::field::Field] = &[
                 $($crate::field::Field {

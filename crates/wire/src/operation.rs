@@ -314,17 +314,8 @@ mod tests {
 
     #[test]
     fn lean_gets_what_is_meant_for_it() {
-        let run = Operation::from(RunAt {
-            path: "A.lean".try_into().unwrap(),
-            version: 1,
-            line: 2,
-            character: 3,
-            text: "simp".to_owned(),
-            store_handle: Some(true),
-            kernel: None,
-            goals: None,
-            state: None,
-        });
+        let path = "A.lean".try_into().unwrap();
+        let run = Operation::from(RunAt { store_handle: Some(true), ..RunAt::new(path, 1, 2, 3, "simp".to_owned()) });
         assert_eq!(Value::Object(run.lean_params()).to_string(), r#"{"text":"simp","storeHandle":true}"#);
     }
 }

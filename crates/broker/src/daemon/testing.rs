@@ -185,17 +185,8 @@ pub(crate) fn diagnostic(message: &str) -> StreamDiagnostic {
 
 /// A `run_at` with such a text.
 pub(crate) fn run_at(text: &str) -> Request {
-    let mut request = Request::new(RunAt {
-        path: "A.lean".try_into().unwrap(),
-        version: 1,
-        line: 0,
-        character: 0,
-        text: text.into(),
-        store_handle: None,
-        kernel: None,
-        goals: None,
-        state: None,
-    });
+    let path = "A.lean".try_into().unwrap();
+    let mut request = Request::new(RunAt::new(path, 1, 0, 0, text.into()));
     request.workspace_id = Some("w".into());
     request
 }

@@ -75,10 +75,10 @@ fn candidate(op: &TryTexts, text: &str) -> Result<Operation, EngineError> {
     match (&op.handle, op.version, op.line, op.character) {
         (Some(handle), None, None, None) => {
             let (handle, linear) = (handle.clone(), Some(false));
-            Ok(RunWith { path, handle, text, store_handle, linear, kernel, goals, state }.into())
+            Ok(RunWith { store_handle, linear, kernel, goals, state, ..RunWith::new(path, handle, text) }.into())
         }
         (None, Some(version), Some(line), Some(character)) => {
-            Ok(RunAt { path, version, line, character, text, store_handle, kernel, goals, state }.into())
+            Ok(RunAt { store_handle, kernel, goals, state, ..RunAt::new(path, version, line, character, text) }.into())
         }
         _ => Err(ParameterError::HandleOrPosition.into()),
     }
