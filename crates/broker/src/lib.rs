@@ -13,6 +13,9 @@
 //! * **R7** shutdown: stop admitting, cancel, drain to a deadline, kill.
 //! * **R8** a daemon is alive if it answers, whatever a pid file says.
 
+// See `clippy.toml`: what blocks goes to blocking threads, and its module says which.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub use engine::diagnostics::is_setup_line;
 // What a front says to an engine: it needs no arrow to the toolchain crate for that.
 pub use beam_toolchain::{Choice, HostEnv, root};

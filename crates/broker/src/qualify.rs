@@ -1,5 +1,10 @@
 //! Qualification of an extension build: real probes in a real worker, on the very toolchain it was built for (K4), and the way from a project to a worker that can be started.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "runs on blocking threads: begun by the preparation of a workspace, and by commands"
+)]
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,6 +18,9 @@
 //! * **M5** stdin EOF cancels and drains admitted work; the process and its children are gone within two seconds.
 //! * **M6** neither taken places nor answers that nobody reads hold up a cancellation or the end of stdin.
 
+// See `clippy.toml`: what blocks goes to blocking threads, and its module says which.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod active;
 mod call;
 mod envelope;

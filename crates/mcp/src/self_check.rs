@@ -3,6 +3,8 @@
 //! Owns the child process from its start to its end: whatever happens, it is gone when this returns. Must never print, and never speak
 //! to anything but that child.
 
+#![allow(clippy::disallowed_methods, reason = "runs in a command's own process, which has no async code")]
+
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -33,6 +33,9 @@
 //! * **S6** a worker's lifecycle is one enum, changed in one function.
 //! * **S7** the whole process group of a worker dies with its owner; its last stderr lines are kept.
 
+// See `clippy.toml`: what blocks goes to blocking threads, and its module says which.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod abandoned;
 mod config;
 mod document;

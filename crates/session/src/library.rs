@@ -3,6 +3,8 @@
 //! Blocking; runs on a thread that may block. Nothing is read before somebody asks, and for a question about given names only files
 //! whose text holds those names are parsed: a large library is some 300 MB of JSON, which is quick to search and slow to parse.
 
+#![allow(clippy::disallowed_methods, reason = "runs on blocking threads: begun by the router for a search")]
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

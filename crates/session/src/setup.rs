@@ -1,6 +1,11 @@
 //! What has to be done before a worker may read a document's imports: usually, building them. Done by somebody above us, through
 //! [`Setup`]; what it found is kept for the worker's life, since that worker never looks at its imports again.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "runs on blocking threads: begun by whoever prepares or compares imports"
+)]
+
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

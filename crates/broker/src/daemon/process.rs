@@ -2,6 +2,8 @@
 //!
 //! Must never decide whether a *daemon* is alive: a pid may belong to another namespace or to a later process (R8).
 
+#![allow(clippy::disallowed_methods, reason = "reads /proc, which is no disk")]
+
 use std::time::Duration;
 
 use rustix::process::Pid;

@@ -2,6 +2,11 @@
 //!
 //! A registry is a hint. Whether its daemon lives is decided by asking it (R8).
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "called by commands before they ask, and by the daemon on blocking threads"
+)]
+
 use std::fmt;
 use std::fs::{self, TryLockError};
 use std::io;

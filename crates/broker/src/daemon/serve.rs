@@ -3,6 +3,8 @@
 //! It ends when it is asked to, on a signal, when its root is gone or was replaced, when nobody has asked anything for long,
 //! and when its registry no longer names it (then no client can find it). R7 is [`Daemon::end`].
 
+#![allow(clippy::disallowed_methods, reason = "the daemon does this on blocking threads, or when it ends")]
+
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //! * Whoever starts a daemon holds the control lock; the daemon inherits it and holds it, too, until it is registered.
 //! * A daemon of another configuration is replaced: the new one runs before the old one is stopped.
 
+#![allow(clippy::disallowed_methods, reason = "runs in a command's own process, which has nothing else to do")]
+
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,7 @@
 //! Stopping the daemon of a project.
 
+#![allow(clippy::disallowed_methods, reason = "runs in a command's own process, which has nothing else to do")]
+
 use std::time::Duration;
 
 use beam_base::AbsPath;

@@ -1,5 +1,7 @@
 //! What an engine is made of, and how a request finds its workspace.
 
+#![allow(clippy::disallowed_methods, reason = "runs on the blocking threads of `Disk`")]
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

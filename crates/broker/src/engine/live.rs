@@ -1,5 +1,7 @@
 //! A running session of a workspace and what belongs to its lifetime.
 
+#![allow(clippy::disallowed_methods, reason = "runs on the blocking threads of `Disk`")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

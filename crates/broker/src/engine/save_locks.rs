@@ -3,6 +3,8 @@
 //! Held only while artifacts are looked at and replaced, never while Lean elaborates: a file that is never done must not keep the others from
 //! being saved.
 
+#![allow(clippy::disallowed_methods, reason = "runs on the blocking threads of `Disk`")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,7 @@
 //! Reading the user's files: always from disk, at call time, and only reading (X1).
 
+#![allow(clippy::disallowed_methods, reason = "runs on the blocking threads of `Disk`")]
+
 use std::io;
 use std::time::SystemTime;
 

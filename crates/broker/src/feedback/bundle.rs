@@ -4,6 +4,8 @@
 //! making an empty directory (or file) there, which only one writer can, and the move replaces the claim. Must never replace what it
 //! did not claim. The zip holds no times and no owners: the same report gives the same bytes.
 
+#![allow(clippy::disallowed_methods, reason = "a report is made on a blocking thread")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

@@ -2,6 +2,8 @@
 //!
 //! Must never ask a daemon or start anything; a file that cannot be read is a warning or a null, never an error.
 
+#![allow(clippy::disallowed_methods, reason = "a report is made on a blocking thread")]
+
 use beam_base::AbsPath;
 use serde_json::{Map, Value, json};
 

@@ -4,6 +4,8 @@
 //! following any link. Whoever swaps a folder for a link in between makes the opening fail; there is no moment in which a check and an
 //! opening can be about different files.
 
+#![allow(clippy::disallowed_methods, reason = "a report is made on a blocking thread")]
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,8 @@
 //!
 //! Must never make a text unreadable for the sake of a guess: a rule that could hit Lean source asks for more than a keyword.
 
+#![allow(clippy::disallowed_methods, reason = "a report is made on a blocking thread")]
+
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};

@@ -1,5 +1,7 @@
 //! Arguments of a call to what is asked for. Order of checks: undeclared keys, workspace descriptor, typed arguments (mcp section 3).
 
+#![allow(clippy::disallowed_methods, reason = "arguments are read on blocking threads")]
+
 use beam_base::{AbsPath, uri};
 use beam_wire::field::FieldType;
 use beam_wire::{Handle, Request};

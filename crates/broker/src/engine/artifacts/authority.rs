@@ -3,6 +3,8 @@
 //! Natively, in a Lake package, Lake does, and is asked in a child process (D8). On the embedded Lean there is no Lake, and our builder stands in
 //! for it. A native toolchain without a lakefile has neither: files can be worked on, but nothing is built and nothing saved.
 
+#![allow(clippy::disallowed_methods, reason = "runs on blocking threads: begun by a save")]
+
 use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;

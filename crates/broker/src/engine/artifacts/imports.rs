@@ -4,6 +4,8 @@
 //! Natively Lake builds, from inside the worker; here only the texts are noted. They are read *before* the build begins: a file that changes in
 //! between counts as changed, which costs a refresh, never a verdict about another text than the user's.
 
+#![allow(clippy::disallowed_methods, reason = "runs on blocking threads: the session's preparation of imports")]
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};

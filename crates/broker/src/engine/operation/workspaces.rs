@@ -1,5 +1,7 @@
 //! Workspaces come, are replaced, and go (broker protocol section 11).
 
+#![allow(clippy::disallowed_methods, reason = "runs on the blocking threads of `Disk`")]
+
 use std::path::Path;
 use std::time::Duration;
 
