@@ -364,7 +364,7 @@ pub(crate) const TOOLS: &[Tool] = &[
          a sorry is a warning.",
         &SNIPPET,
     ),
-    lean("lean_release", ToolHint::None, FILE, "Forget a handle.", &RELEASE),
+    lean("lean_release", ToolHint::None, FILE, "Forget a handle and its state.", &RELEASE),
     lean(
         "lean_update",
         ToolHint::None,
